@@ -210,6 +210,34 @@ TEST(cuda_bad_index_is_told) {
     model_close(&m);
 }
 
+/* The same where indices are read in pairs, within a line that a block holds; those below 0 count from the end. */
+TEST(cuda_bad_index_within_a_line_is_told) {
+    static const int64_t good[] = {0, -1, 3, -4}, bad[] = {0, 4, -5, 3};
+    static const float x[] = {1, 2, 3, 4};
+    if (!has_cuda()) {
+        nc_test_not_run("no GPU here");
+        return;
+    }
+    model m;
+    model_init(&m, "cuda", 1);
+    model_open(&m, HEAD "(float[1,4] x, int64[1,4] i) => (y) { y = GatherElements<axis = 1>(x, i) }");
+    for (int run = 0; run < 4; run++) {
+        bool wrong = run % 2 == 1;
+        model_input(&m, "x", NACRE_FLOAT, 2, D(1, 4), x);
+        model_input(&m, "i", NACRE_INT64, 2, D(1, 4), wrong ? bad : good);
+        if (!wrong) {
+            model_run(&m);
+            const float *y = model_floats(&m, "y", 4);
+            CHECK(y != NULL && y[0] == 1 && y[1] == 4 && y[2] == 4 && y[3] == 1);
+            continue;
+        }
+        CHECK_INT(model_try_run(&m), NACRE_DATA);
+        CHECK(strstr(m.err.text, "is out of range for an axis of 4") != NULL);
+        CHECK(strstr(m.err.op, "GatherElements") != NULL);
+    }
+    model_close(&m);
+}
+
 /* Attention that writes a new row of its caches on the way: one that lies behind them is told, and nothing of it is
  * read or written. */
 TEST(cuda_bad_row_of_a_cache_is_told) {

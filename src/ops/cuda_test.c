@@ -668,6 +668,17 @@ CUDA(picked) {
     compare(d, PICKED("Gather", "float", "[4,8]", "int64[0]", ""), (draws){.int_limit = 4}, exact);
     compare(d, PICKED("GatherElements", "float16", "[5,1030]", "int64[5,1030]", "<axis = 1>"),
             (draws){.int_limit = 1030, .odd = true}, exact);
+    /* Within lines that a block holds: indices two at once or one by one, more than one turn of a block. */
+    compare(d, PICKED("GatherElements", "float16", "[5,1032]", "int64[5,1032]", "<axis = 1>"),
+            (draws){.int_limit = 1032, .odd = true}, exact);
+    compare(d, PICKED("GatherElements", "float16", "[3,64]", "int64[3,33]", "<axis = 1>"), (draws){.int_limit = 64},
+            exact);
+    compare(d, PICKED("GatherElements", "double", "[3,64]", "int32[3,70]", "<axis = 1>"), (draws){.int_limit = 64},
+            exact);
+    compare(d, PICKED("GatherElements", "uint8", "[2,64]", "int64[2,5000]", "<axis = 1>"), (draws){.int_limit = 64},
+            exact);
+    compare(d, PICKED("GatherElements", "float", "[2,64]", "int32[2,2501]", "<axis = 1>"), (draws){.int_limit = 64},
+            exact);
     compare(d, PICKED("GatherElements", "float", "[5,9,3]", "int32[2,9,3]", "<axis = 0>"), (draws){.int_limit = 5},
             exact);
     compare(d, PICKED("GatherElements", "int64", "[7]", "int64[1]", ""), (draws){.int_limit = 7}, exact);

@@ -54,12 +54,14 @@ static void print_files(void) {
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
                    "scores_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
-        print_file(NCK_CUDA_TEXT_norm, floats[i],
-                   i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n#define H bf16\n"
-                   : i == 2 ? "#define W float\n#define Y f16\n#define X bf16\n#define M bf16\n#define H bf16\n"
-                            : "",
-                   "norm_rows norm_vectors norm_grad_rows norm_grad_vectors norm_grad_sums norm_grad_columns "
-                   "norm_grad_columns_4 norm_grad_join");
+        const char *norm_types =
+            i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n#define H bf16\n"
+            : i == 2 ? "#define W float\n#define Y f16\n#define X bf16\n#define M bf16\n#define H bf16\n"
+                     : "";
+        print_file(NCK_CUDA_TEXT_norm, floats[i], norm_types, "norm_rows norm_vectors");
+        print_file(NCK_CUDA_TEXT_norm_grad, floats[i], norm_types,
+                   "norm_grad_rows norm_grad_vectors norm_grad_sums norm_grad_columns norm_grad_columns_4 "
+                   "norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns gemv_narrow gemv_rows");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");

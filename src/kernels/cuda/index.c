@@ -93,6 +93,13 @@ static bool within_lines(const nck_cuda_pick *p, int64_t bytes, const void *src)
            p->dims[last] <= INT32_MAX / 2;
 }
 
+/* Rows of indices and of what is picked begin at whole pairs, and are made of such. */
+static int in_pairs(const nck_cuda_pick *p, size_t bytes, const void *index, const void *dst) {
+    int64_t last = p->rank - 1, odd = p->dims[last];
+    for (int64_t d = 0; d < last; d++) odd |= p->strides[0][d] | p->strides[2][d];
+    return odd % 2 == 0 && (uintptr_t)index % (p->wide ? 16 : 8) == 0 && (uintptr_t)dst % (2 * bytes) == 0;
+}
+
 nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, const nck_cuda_pick *p, const void *src,
                             const void *index, void *dst) {
     nck_cuda_pick copy = *p;
@@ -100,7 +107,8 @@ nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, const nc
     int64_t rows = 1;
     for (int64_t d = 0; d < copy.rank - 1; d++) rows *= copy.dims[d];
     if (within_lines(p, (int64_t)k->bytes, src)) {
-        void *line_args[] = {&copy, &site, &rows, &dst, &src, &index};
+        int pairs = in_pairs(p, k->bytes, index, dst);
+        void *line_args[] = {&copy, &site, &rows, &pairs, &dst, &src, &index};
         return nck_cuda_launch(nck_cuda_at_call(c), k->lines, nck_cuda_blocks(c->device, rows, 1), THREADS, line_args);
     }
     nc_function *f = widen(&copy, k->bytes, src, dst) ? k->words : k->gather;

@@ -101,44 +101,82 @@ DEVICE void gather_tiles(const pick &p, const fault_site &site, int64_t rows, in
             gather_each(p, site, at, to.column, dst, src, index);
     }
 }
-extern "C" __global__ void gather(pick p, fault_site site, int64_t rows, int64_t tiles, int64_t across, U *dst,
-                                  const U *__restrict__ src, const void *__restrict__ index) {
+extern "C" __global__ void gather(pick p, const __grid_constant__ fault_site site, int64_t rows, int64_t tiles,
+                                  int64_t across, U *dst, const U *__restrict__ src, const void *__restrict__ index) {
     gather_tiles(p, site, rows, tiles, across, dst, src, index);
 }
 /* Strides, steps and the last dim count in words of 16 bytes. */
 struct alignas(16) word16 { uint64_t half[2]; };
-extern "C" __global__ void gather_words(pick p, fault_site site, int64_t rows, int64_t tiles, int64_t across,
-                                        word16 *dst, const word16 *__restrict__ src, const void *__restrict__ index) {
+extern "C" __global__ void gather_words(pick p, const __grid_constant__ fault_site site, int64_t rows, int64_t tiles,
+                                        int64_t across, word16 *dst, const word16 *__restrict__ src,
+                                        const void *__restrict__ index) {
     gather_tiles(p, site, rows, tiles, across, dst, src, index);
 }
 
 /* Columns of dst picked within lines of the data that lie dense and aligned, of at most LINE_BYTES: a block brings a
- * line to shared memory, and picks there. Indices and columns of dst lie side by side; sizes[0] is the line's. */
-enum { LINE_BYTES = 32768, LINE_THREADS = 256 };
-extern "C" __global__ __launch_bounds__(256) void gather_lines(pick p, fault_site site, int64_t rows, U *dst,
-                                                               const U *__restrict__ src,
-                                                               const void *__restrict__ index) {
-    __shared__ word16 line[LINE_BYTES / sizeof(word16)];
+ * line to shared memory, and picks there. Indices and columns of dst lie side by side; sizes[0] is the line's. PER
+ * indices, as I, are read and as many columns written at once; the first ones are under way beside the line. */
+enum { LINE_BYTES = 32768, LINE_THREADS = 256, AT_ONCE = 8 };
+template <int PER, class I> struct line_picks { vec<I, PER> v[AT_ONCE]; };
+
+template <int PER, class I> DEVICE void hold_picks(line_picks<PER, I> &h, const I *index, int c, int columns) {
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++)
+        if (c + u * (PER * LINE_THREADS) < columns) h.v[u] = vec_at<PER>(index + (c + u * (PER * LINE_THREADS)));
+}
+template <int PER, class I>
+DEVICE void put_picks(const line_picks<PER, I> &h, const fault_site &site, int64_t size, int c, int columns, U *dst,
+                      const U *line) {
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        int at = c + u * (PER * LINE_THREADS);
+        vec<U, PER> picked;
+        bool good[PER], all = true;
+        if (at >= columns) return;
+#pragma unroll
+        for (int e = 0; e < PER; e++) {
+            int64_t i = h.v[u].e[e];
+            if (i < 0) i += size;
+            good[e] = i >= 0 && i < size, all = all && good[e];
+            if (good[e]) picked.e[e] = line[i];
+            else report(site, h.v[u].e[e], size);
+        }
+        if (all) *(vec<U, PER> *)(dst + at) = picked;
+#pragma unroll
+        for (int e = 0; e < PER; e++)
+            if (!all && good[e]) dst[at + e] = picked.e[e];
+    }
+}
+template <int PER, class I>
+DEVICE void pick_lines(const pick &p, const fault_site &site, int64_t rows, U *dst, const U *src, const I *index,
+                       word16 *line) {
     int columns = (int)p.dims[p.rank - 1], words = (int)(p.sizes[0] * sizeof(U) / sizeof(word16));
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         int64_t at[3];
+        line_picks<PER, I> held;
+        int c = threadIdx.x * PER;
         pick_at(p, (int)p.rank - 1, row, at);
+        hold_picks<PER, I>(held, index + at[2], c, columns);
         for (int i = threadIdx.x; i < words; i += LINE_THREADS) line[i] = ((const word16 *)(src + at[1]))[i];
         __syncthreads();
-        for (int c = threadIdx.x; c < columns; c += TURNS * LINE_THREADS) {
-            int64_t v[TURNS];
-#pragma unroll
-            for (int u = 0; u < TURNS; u++)
-                if (c + u * LINE_THREADS < columns) v[u] = index_at(p, index, at[2] + c + u * LINE_THREADS);
-#pragma unroll
-            for (int u = 0; u < TURNS; u++) {
-                int64_t from = 0;
-                if (c + u * LINE_THREADS < columns && pick_axis(p, site, 0, v[u], &from))
-                    dst[at[0] + c + u * LINE_THREADS] = ((const U *)line)[from];
-            }
+        while (c < columns) {
+            put_picks<PER, I>(held, site, p.sizes[0], c, columns, dst + at[0], (const U *)line);
+            c += AT_ONCE * PER * LINE_THREADS;
+            hold_picks<PER, I>(held, index + at[2], c, columns);
         }
         __syncthreads();
     }
+}
+/* pairs: rows of indices and of dst begin at whole pairs, and have an even number of columns. */
+extern "C" __global__ __launch_bounds__(256) void gather_lines(pick p, const __grid_constant__ fault_site site,
+                                                               int64_t rows, int pairs, U *dst,
+                                                               const U *__restrict__ src,
+                                                               const void *__restrict__ index) {
+    __shared__ word16 line[LINE_BYTES / sizeof(word16)];
+    if (pairs && p.wide) pick_lines<2, int64_t>(p, site, rows, dst, src, (const int64_t *)index, line);
+    else if (pairs) pick_lines<2, int32_t>(p, site, rows, dst, src, (const int32_t *)index, line);
+    else if (p.wide) pick_lines<1, int64_t>(p, site, rows, dst, src, (const int64_t *)index, line);
+    else pick_lines<1, int32_t>(p, site, rows, dst, src, (const int32_t *)index, line);
 }
 
 /* ---- combining with what lies where the indices say, in the order of the updates ---- */

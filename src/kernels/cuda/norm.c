@@ -1,5 +1,5 @@
-/* cuda/norm.c: launchers of norm.cu, see norm.h. Short rows take a warp each, eight to a block; long ones a block
- * each. */
+/* cuda/norm.c: launchers of norm.cu and norm_grad.cu, see norm.h. Short rows take a warp each, eight to a block; long
+ * ones a block each. */
 #include "kernels/cuda/norm.h"
 
 #include "base/intmath.h"
@@ -21,7 +21,14 @@ static nc_code check_types(const nck_cuda_norm_types *t, nc_diag *diag) {
                        nc_dtype_name(t->x), nc_dtype_name(t->y), nc_dtype_name(t->scale));
 }
 
-nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
+typedef struct wanted {
+    const char *entry;
+    nc_function **f;
+} wanted;
+
+/* Elements of a vector, and the functions that are wanted of a text. */
+static nc_code find_all(nc_device *d, nck_cuda_text file, const nck_cuda_norm_types *t, nck_cuda_norm *out,
+                        const wanted *w, size_t n, nc_diag *diag) {
     NC_TRY(check_types(t, diag));
     char define[128];
     snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n#define H %s\n",
@@ -35,20 +42,20 @@ nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cu
         most = bytes[i] > most ? bytes[i] : most;
     }
     *out = (nck_cuda_norm){.vector = (int64_t)(VECTOR_BYTES / least), .widest = most};
-    const struct {
-        const char *entry;
-        nc_function **f;
-    } wanted[] = {{"norm_rows", &out->rows},
-                  {"norm_vectors", &out->vectors},
-                  {"norm_grad_rows", &out->grad_rows},
-                  {"norm_grad_vectors", &out->grad_vectors},
-                  {"norm_grad_sums", &out->grad_sums},
-                  {"norm_grad_columns", &out->grad_columns},
-                  {"norm_grad_columns_4", &out->grad_columns_4},
-                  {"norm_grad_join", &out->grad_join}};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_norm, t->x, define, wanted[i].entry, wanted[i].f, diag));
+    for (size_t i = 0; i < n; i++) NC_TRY(nck_cuda_find(d, file, t->x, define, w[i].entry, w[i].f, diag));
     return NC_OK;
+}
+
+nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
+    const wanted w[] = {{"norm_rows", &out->rows}, {"norm_vectors", &out->vectors}};
+    return find_all(d, NCK_CUDA_TEXT_norm, t, out, w, sizeof w / sizeof *w, diag);
+}
+
+nc_code nck_cuda_norm_grad_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
+    const wanted w[] = {{"norm_grad_rows", &out->grad_rows},           {"norm_grad_vectors", &out->grad_vectors},
+                        {"norm_grad_sums", &out->grad_sums},           {"norm_grad_columns", &out->grad_columns},
+                        {"norm_grad_columns_4", &out->grad_columns_4}, {"norm_grad_join", &out->grad_join}};
+    return find_all(d, NCK_CUDA_TEXT_norm_grad, t, out, w, sizeof w / sizeof *w, diag);
 }
 
 static nc_code launch_rows(nck_cuda_at at, nc_function *f, const nck_cuda_norm_args *a, int64_t long_row, void **args) {
@@ -105,7 +112,7 @@ static nc_code by_columns(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda
     return join_segments(k, at, cols, n_segments, partial, dscale, dbias);
 }
 
-/* Mirrors norm_dx of norm.cu. */
+/* Mirrors norm_dx of norm_grad.cu. */
 typedef struct device_dx {
     void *dx;
     const void *other;

@@ -25,7 +25,10 @@ typedef struct nck_cuda_norm_args {
 typedef struct nck_cuda_norm_types {
     nc_dtype x, scale, y, dx, stat, narrow; /* narrow: UNDEFINED is dx's */
 } nck_cuda_norm_types;
+/* For nck_cuda_norm_run; for nck_cuda_norm_grad_run, a text of its own, which inference does not compile. */
 NC_MUST nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag);
+NC_MUST nc_code nck_cuda_norm_grad_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out,
+                                           nc_diag *diag);
 
 /* bias, mean and inv_std (rows) may be NULL. y may be x. */
 NC_MUST nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *x,

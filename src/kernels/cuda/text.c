@@ -81,6 +81,8 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
     if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_conv_last || file == NCK_CUDA_TEXT_pool ||
         file == NCK_CUDA_TEXT_pool_max)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_window));
+    if (file == NCK_CUDA_TEXT_norm || file == NCK_CUDA_TEXT_norm_grad)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
         file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));

@@ -28,6 +28,17 @@ TEST(cuda_text_join_defines_types) {
     nc_text_release(&s);
 }
 
+/* What an inference compiles of norms is without their gradients. */
+TEST(cuda_gradients_of_norms_are_a_text_of_their_own) {
+    nc_text s = {0};
+    nck_cuda_text_join(&s, NCK_CUDA_TEXT_norm, NC_FLOAT16, NULL);
+    CHECK(strstr(s.s, "norm_rows") != NULL && strstr(s.s, "BEGINS_EARLY") != NULL && strstr(s.s, "grad") == NULL);
+    nc_text_release(&s);
+    nck_cuda_text_join(&s, NCK_CUDA_TEXT_norm_grad, NC_FLOAT16, NULL);
+    CHECK(strstr(s.s, "norm_grad_rows") != NULL && strstr(s.s, "norm_vectors") == NULL);
+    nc_text_release(&s);
+}
+
 TEST(cuda_chain_source) {
     static const uint16_t out_reg[] = {3};
     nck_tile_op ops[] = {{.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}},
