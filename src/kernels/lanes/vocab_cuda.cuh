@@ -35,7 +35,7 @@ __device__ __forceinline__ float l_tanh_1(float x) {
 #define L_TANH(a)      tanh((L_T)(a))
 #define L_TANH_1(a)    l_tanh_1((L_T)(a))
 #define L_ERF(a)       erf((L_T)(a))
-#define L_CDF(a)       (L_K(0.5) * erfc(L_K(-0.70710678118654752) * (L_T)(a)))
+#define L_CDF(a)       (L_K(0.5) * (L_K(1) + erf(L_K(0.70710678118654752) * (L_T)(a))))
 #define L_BELL(a)      exp(L_K(-0.5) * (L_T)(a) * (L_T)(a))
 #define L_SIN(a)       sin((L_T)(a))
 #define L_COS(a)       cos((L_T)(a))

@@ -27,6 +27,8 @@ DRIFT = {False: 1e-3, True: 2e-1}  # how far a shadow may be; True: something be
 LARGEST = {"f": 1e4, "i": 1 << 40, "u": 1 << 40}
 MOST_ELEMENTS, MOST_STRINGS = 60000, 150
 
+# Operators whose activations have 8 bits on the CPU and are floats on other devices.
+COARSE = {"DynamicQuantizeLSTM"}
 # What rounds nothing: it moves elements or compares them, or its result is exact.
 EXACT = set("""
 Abs And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil CenterCropPad Clip Compress
@@ -258,7 +260,7 @@ class Graph:
         """Adds a node that is made; operands and captured are its values. by: who knows what it gives for arrays in
         the order of its inputs, where that is none of the oracles."""
         known = {v.name: v for v in (*operands, *captured)}
-        coarse = any(v.coarse for v in known.values())
+        coarse = node.op_type in COARSE or any(v.coarse for v in known.values())
         names = [v.name for v in captured]
         exact = {n for i, n in enumerate(node.input) if i in SETTINGS.get(node.op_type, ())}
         exact |= set(known) if node.op_type in EXACT else set()

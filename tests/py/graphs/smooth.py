@@ -55,14 +55,14 @@ def left_out(nodes, constants):
 
 
 class Smooth(Graph):
-    def add(self, node, operands, *more):
+    def add(self, node, operands, *more, **how):
         constants = {t.name for g in self.chain() for t in g.consts}
         why = left_out([node], constants)
         if why:
             raise Reject(why)
         if node.op_type == "LayerNormalization":  # its statistics are floats whatever goes in
             del node.output[1:]
-        return super().add(node, operands, *more)
+        return super().add(node, operands, *more, **how)
 
 
 def smooth(seed):
