@@ -278,7 +278,12 @@ static void add_whole(text *out, const char *source) {
     free(table.s);
 }
 
-/* Compiles under names of its own and moves the result to its place at the end: several processes may come. */
+/* The object goes to its place unless another process was there first: all see the same bytes from then on. */
+static void put(const char *object, const char *kept) {
+    if (link(object, kept) != 0 && errno != EEXIST) rename(object, kept);
+}
+
+/* Compiles under names of its own, which the object holds: several processes may come. */
 static nvrtcResult compile(nvrtcProgram p, const char *kept) {
     static _Atomic int counter;
     char source[MAX_PATH], object[MAX_PATH], log[MAX_PATH];
@@ -289,10 +294,10 @@ static nvrtcResult compile(nvrtcProgram p, const char *kept) {
     snprintf(object, sizeof object, "%s.%d.%d.so", kept, (int)getpid(), n);
     snprintf(log, sizeof log, "%s.%d.%d.log", kept, (int)getpid(), n);
     int status = write_file(source, &whole) ? run_compiler(source, object, log) : -1;
-    nvrtcResult r = status == 0 && add_file(&p->code, object) ? SUCCESS : COMPILATION;
+    if (status == 0) put(object, kept);
+    nvrtcResult r = status == 0 && add_file(&p->code, kept) ? SUCCESS : COMPILATION;
     if (!add_file(&p->log, log) || (r != SUCCESS && p->log.n == 0))
         add(&p->log, "stand-in NVRTC: %s did not run, or nothing can be written to %s", compiler(), kept);
-    if (r == SUCCESS) rename(object, kept);
     unlink(source), unlink(object), unlink(log);
     free(whole.s);
     return r;
