@@ -33,15 +33,27 @@ static nc_code keep_type(nc_work *w, const nc_node *n, const nc_value *old, nc_v
     return NC_OK;
 }
 
+/* An operand that stands for an output of n under other names of its dims keeps its type: a copy has the output's. */
+static nc_value *copy_operand(nc_builder *b, const nc_node *n, const nc_value *old, nc_value *by) {
+    bool other = false;
+    for (int k = 0; says_as_much(old->type, by->type) && by->type->kind == NC_T_TENSOR && k < by->type->rank; k++)
+        other |= old->type->dims[k] != by->type->dims[k];
+    for (int i = 0; other && i < n->n_operands; i++)
+        if (n->in[i] == by) return nc_build1(b, "Identity", 1, by);
+    return by;
+}
+
 /* Puts n's pieces before it; out: what stands for its outputs. */
 static nc_code put_pieces(nc_work *w, nc_node *n, const nc_plan_options *o, nc_value **out) {
     nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
     if (o) b.grad = o->grad;
     NC_TRY(n->card->decompose(&b, n, out));
     NC_TRY(b.code);
-    for (int i = 0; i < n->n_out; i++)
+    for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] && !out[i]) NC_FAIL(w, NC_E_FAIL, "its decomposition gives no output %d", i);
-    return NC_OK;
+        if (n->out[i]) out[i] = copy_operand(&b, n, n->out[i], out[i]);
+    }
+    return b.code;
 }
 
 static void take_pieces_back(nc_node *n, const nc_node *prev) {

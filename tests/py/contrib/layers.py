@@ -3,18 +3,10 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from . import case
+from . import case, stream
 
-R = np.random.default_rng(7)
+R, f, i32 = stream(7)
 BF16 = ml_dtypes.bfloat16
-
-
-def f(*shape, lo=-2, hi=2, t=np.float32):
-    return R.uniform(lo, hi, shape).astype(t)
-
-
-def i32(hi, *shape):
-    return R.integers(0, hi, shape).astype(np.int32)
 
 
 def odd(x):
