@@ -31,6 +31,7 @@ typedef struct checker {
     nc_work *w;
     const nc_program *p;
     int *before;     /* (instructions, streams) */
+    int *host;       /* (instructions, streams): what the host knows when it issues one */
     memory *mem;     /* per root */
     int *version_of; /* per slot */
     int at;          /* the instruction at hand */
@@ -85,6 +86,7 @@ static nc_code find_before(checker *c) {
     int *knows = nc_arena_array(&c->w->scratch, n * n, sizeof *knows); /* row s: what the newest of stream s knows */
     NC_NEED(c->w, knows);
     NC_NEED(c->w, c->before = nc_arena_array(&c->w->scratch, (size_t)p->n_instrs * n + 1, sizeof *c->before));
+    NC_NEED(c->w, c->host = nc_arena_array(&c->w->scratch, (size_t)p->n_instrs * n + 1, sizeof *c->host));
     memset(knows, -1, n * n * sizeof *knows);
     for (int i = 0; i < p->n_instrs; i++) {
         const nc_instr *x = &p->instrs[i];
@@ -99,7 +101,9 @@ static nc_code find_before(checker *c) {
             if (y < 0) BROKEN(c, "waits for event %d, which nothing before it records", x->wait[k]);
             join(c, own, row(c, c->before, y));
             if (y > own[p->instrs[y].stream]) own[p->instrs[y].stream] = y;
+            if (k < x->n_host_wait) join(c, knows, own);
         }
+        memcpy(row(c, c->host, i), knows, n * sizeof *own);
         memcpy(stream, own, n * sizeof *own);
         stream[x->stream] = i;
         host_waits(c, i, knows);
@@ -113,6 +117,15 @@ static bool is_done(const checker *c, int y, int i) {
     if (y < 0) return true;
     int stream = p->instrs[y].stream;
     return y < i && (stream == p->instrs[i].stream || row(c, c->before, i)[stream] >= y);
+}
+
+/* A device's kernel is given the contents of operands on the host when it is issued. */
+static bool is_read_too_early(const checker *c, const memory *m, int slot) {
+    const nc_program *p = c->p;
+    const nc_instr *x = &p->instrs[c->at];
+    if (p->overlaps || !x->stream || !x->binding->run || p->slots[slot].place || m->writer < 0) return false;
+    int stream = p->instrs[m->writer].stream;
+    return stream && row(c, c->host, c->at)[stream] < m->writer;
 }
 
 /* ---- what a memory holds ---- */
@@ -148,6 +161,8 @@ static nc_code check_read(const checker *c, int slot) {
         BROKEN(c, "reads '%s', which instruction %d has overwritten", name_of(c->p, slot), m->writer);
     if (!is_done(c, m->writer, c->at))
         BROKEN(c, "reads '%s' and does not wait for instruction %d, which writes it", name_of(c->p, slot), m->writer);
+    if (is_read_too_early(c, m, slot))
+        BROKEN(c, "is issued before the host has waited for '%s' of instruction %d", name_of(c->p, slot), m->writer);
     return check_life(c, slot);
 }
 

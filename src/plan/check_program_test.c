@@ -132,6 +132,22 @@ TEST(a_device_waits_for_what_it_reads) {
     unmake(&t);
 }
 
+/* What a device's kernel is given by the host, and the device computes, is waited for by the host itself. */
+TEST(the_host_waits_for_what_it_reads_for_a_device) {
+    made t;
+    if (make(&t, "guard",
+             "<opset: \"\" 22> g (float[8] x, float[1] a) => (y) <const bool[] t = {1}, const int64[0] s = {}> {\n"
+             "b = Sigmoid(a)\n r = Reshape(b, s)\n y = Dropout(x, r, t)\n }")) {
+        says(&t, nc_program_check(&t.w, t.p), NULL);
+        int i = 0;
+        while (i < t.p->n_instrs && !t.p->instrs[i].n_host_wait) i++;
+        CHECK(i < t.p->n_instrs);
+        if (i < t.p->n_instrs) t.p->instrs[i].n_host_wait = 0;
+        says(&t, nc_program_check(&t.w, t.p), "is issued before the host has waited for");
+    }
+    unmake(&t);
+}
+
 TEST(an_event_is_recorded_before_it_is_waited_for) {
     made t;
     if (make(&t, "guard", chain)) {

@@ -69,6 +69,7 @@ typedef struct nc_instr {
     bool writes_state;
     struct nc_program **subs; /* per subgraph */
     int *wait, n_wait;        /* events to wait for before */
+    int n_host_wait;          /* the first of them, for which the host itself waits */
     int record;               /* event to record after, or -1 */
     uint32_t dims_only;       /* operands whose bytes are not read */
     int seg;

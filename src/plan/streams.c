@@ -39,6 +39,22 @@ static void wait_for(clocks *k, nc_instr *x, int i_other) {
     if (i_other > x->clock[y->stream]) x->clock[y->stream] = i_other;
 }
 
+/* An operand of a device's instruction that lies on the host is read when the instruction is issued: the host itself
+ * waits for the copy that fills it. */
+static void host_wait_for(clocks *k, nc_instr *x, int i_other) {
+    nc_program *p = k->c->p;
+    int *host = knows(k, 0);
+    if (i_other < 0) return;
+    nc_instr *y = &p->instrs[i_other];
+    if (y->stream == 0 || host[y->stream] >= i_other) return;
+    if (y->record < 0) y->record = p->n_events++;
+    x->wait[x->n_wait++] = y->record;
+    x->n_host_wait = x->n_wait;
+    join(k, host, y->clock);
+    if (i_other > host[y->stream]) host[y->stream] = i_other;
+    join(k, x->clock, host);
+}
+
 static bool skips_bytes(const nc_instr *x, int j) {
     return (j < 32 && (x->dims_only >> j & 1)) || (x->binding->kind == NC_K_VIEW && j == 0);
 }
@@ -55,9 +71,12 @@ static void wait_for_geometry(clocks *k, nc_instr *x) {
 
 static nc_code wait_all(clocks *k, nc_instr *x) {
     nc_program *p = k->c->p;
-    int most = k->n > 1 ? 2 * x->n_in + (x->n_out + 2) * k->n : 0;
+    int most = k->n > 1 ? 3 * x->n_in + (x->n_out + 2) * k->n : 0;
     NC_NEED(k->c->w, x->wait = nc_arena_array(&p->arena, (size_t)most, sizeof *x->wait));
     if (k->n == 1) return NC_OK;
+    for (int j = 0; !p->overlaps && x->stream && x->binding->run && j < x->n_in; j++)
+        if (x->in[j] >= 0 && !skips_bytes(x, j) && !p->slots[x->in[j]].place)
+            host_wait_for(k, x, k->written[p->slots[x->in[j]].root]);
     wait_for_geometry(k, x);
     for (int j = 0; j < x->n_in; j++)
         if (x->in[j] >= 0 && !skips_bytes(x, j)) wait_for(k, x, k->written[p->slots[x->in[j]].root]);

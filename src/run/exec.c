@@ -8,7 +8,7 @@ nc_code nc_exec_waits(nc_frame *f, const nc_instr *x) {
     nc_device *d = f->program->device;
     for (int k = 0; k < x->n_wait; k++) {
         nc_event *e = f->events[x->wait[k]];
-        if (x->stream == 0)
+        if (x->stream == 0 || k < x->n_host_wait)
             NC_TRY(d->table->event_sync(d, e, &f->work.diag));
         else
             NC_TRY(d->table->event_wait(d, e, f->streams[x->stream], &f->work.diag));

@@ -40,6 +40,9 @@ SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split SplitToSe
 StringNormalizer StringSplit TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor GlobalMaxPool
 """.split())
 
+# What tells an exact 0 from the rounding of one, which no shadow becomes.
+OF_ZEROS = {"Cast", "CastLike", "Equal", "NonZero"}
+
 # Operands that say how large a result is: not any number will do, and where they are given nothing rounds them.
 SETTINGS = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}
 
@@ -50,6 +53,13 @@ def held(x):
         return [held(i) for i in x]
     x = np.asarray(x)
     return x.astype(object) if x.dtype.kind in "US" else x
+
+
+def flushed(x):
+    """x with 0 for what is a rounding beside the others."""
+    if isinstance(x, list) or x.dtype not in NOISE:
+        return x
+    return np.where(np.abs(x) < np.abs(x).max(initial=0) * NOISE[x.dtype] * NEAR_ZERO, 0, x).astype(x.dtype)
 
 
 class Value:
@@ -278,6 +288,10 @@ class Graph:
                 noisy = {n: moved(v.shadows[j][k], noise.get(n), sign) for n, v in known.items()}
                 same = all(noisy[n] is values[n] for n in values)
                 shadows[j].append(data[-1] if same else answer(noisy))
+            if node.op_type in OF_ZEROS:
+                zeros = answer({n: flushed(x) for n, x in values.items()})
+                if any(d.dtype.kind not in "fO" and not np.array_equal(d, z) for d, z in zip(data[-1], zeros)):
+                    raise Reject("hangs on a rounding of 0")
         outs = []
         for i, name in enumerate(n for n in node.output if n):
             outs.append(self.result(name, [d[i] for d in data], [[s[i] for s in of] for of in shadows], coarse,
