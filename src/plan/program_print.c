@@ -43,7 +43,8 @@ static void print_instr(nc_text *out, const nc_program *p, int i) {
         nc_text_add(out, "view     ");
     else
         nc_text_addf(out, "%-8s ", nc_stream_name_of(p->streams, p->n_streams, x->stream).text);
-    for (int k = 0; k < x->n_wait; k++) nc_text_addf(out, "%s e%d  ", k < x->n_host_wait ? "host waits" : "wait", x->wait[k]);
+    for (int k = 0; k < x->n_wait; k++)
+        nc_text_addf(out, "%s e%d  ", k < x->n_host_wait ? "host waits" : "wait", x->wait[k]);
     for (int k = 0; k < x->n_out; k++) {
         if (k) nc_text_add(out, ", ");
         print_result(out, p, x->out[k]);
