@@ -8,7 +8,7 @@
 /* Mirrors linear_attention of linear_attention.cu. */
 typedef struct nck_cuda_linear_attention {
     int64_t B, T, q_heads, kv_heads, dk, dv, decay_columns, beta_columns; /* columns 0: none */
-    float scale;
+    float scale, unused; /* unused: 0, so that no byte of what a kernel is given is left to chance */
 } nck_cuda_linear_attention;
 
 /* Dense tensors; past, decay, beta and present may be NULL. state: a float for each element of present. */
