@@ -144,3 +144,6 @@ class SessionIOBinding(IOBinding):
     def bind_output(self, name: str, device: Any = "cpu", element_type: Any = None,  # type: ignore[override]
                     shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
         super().bind_output(name, device, 0, element_type, shape, buffer_ptr)
+
+    def get_outputs(self) -> OrtValueVector:  # type: ignore[override]
+        return OrtValueVector(v._ortvalue for v in super().get_outputs())

@@ -1,6 +1,7 @@
 """Scripts that reach past onnxruntime's Python classes to the native ones, and what they rely on at the edges: the same
 calls on onnxruntime and on nacre."""
 import gc
+import importlib
 import subprocess
 import sys
 
@@ -62,6 +63,7 @@ def test_the_native_binding(rt):
             give(binding)
             take(binding)
             native.run_with_iobinding(binding, None)
+            assert isinstance(binding.get_outputs(), state.OrtValueVector)
             np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), X * X)
             np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], X * X)
     np.testing.assert_array_equal(y, X * X)
@@ -147,15 +149,26 @@ def test_dlpack_of_nothing_with_any_strides():
     assert nacre.OrtValue.from_dlpack(nothing).shape() == [2, 0, 3]
 
 
-@BOTH
-def test_keys_of_another_kind(rt):
-    """A map of int64 to float takes whole numbers of any class, and no texts."""
+def of_a_map():
     kind = onnx.TypeProto()
     kind.map_type.key_type = T.INT64
     kind.map_type.value_type.tensor_type.elem_type = T.FLOAT
     node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", int64_vocabulary=[0, 1, 2])
-    session = rt.InferenceSession(model([node], [helper.make_value_info("x", kind)],
-                                        [helper.make_tensor_value_info("y", T.FLOAT, [1, 3])]))
+    return model([node], [helper.make_value_info("x", kind)], [helper.make_tensor_value_info("y", T.FLOAT, [1, 3])])
+
+
+@BOTH
+def test_a_map_in_the_backend(rt):
+    """A dict is the value of an only input that is a map."""
+    backend = importlib.import_module(rt.__name__ + ".backend")
+    got = backend.prepare(onnx.load_from_string(of_a_map())).run({0: 2.5, 2: 1.0})
+    np.testing.assert_array_equal(got[0], np.float32([[2.5, 0, 1]]))
+
+
+@BOTH
+def test_keys_of_another_kind(rt):
+    """A map of int64 to float takes whole numbers of any class, and no texts."""
+    session = rt.InferenceSession(of_a_map())
     for key in (int, np.int64, np.int32):
         for value in (float, np.float32, np.float64):
             got = session.run(None, {"x": {key(0): value(2.5), key(2): value(1)}})[0]

@@ -45,9 +45,9 @@ class NacreBackendRep(BackendRep):
         self.session = session
 
     def run(self, inputs: Any, **kwargs: Any) -> Tuple[Any, ...]:
-        """inputs: by name, in the model's order, or one array for a model of one input. Gives a named tuple."""
+        """inputs: by name, in the model's order, or one value for a model of one input. Gives a named tuple."""
         names = [a.name for a in self.session.get_inputs()]
-        if isinstance(inputs, Mapping):
+        if isinstance(inputs, Mapping) and not self._is_a_map(inputs):
             feeds = dict(inputs)
         elif isinstance(inputs, (list, tuple)):
             if len(inputs) > len(names):
@@ -60,6 +60,11 @@ class NacreBackendRep(BackendRep):
         outputs = [a.name for a in self.session.get_outputs()]
         options = kwargs.pop("run_options", None) or _set(nacre.RunOptions(), _RUN_OPTIONS, kwargs)
         return namedtupledict("Outputs", outputs)(*self.session.run(None, feeds, options))
+
+    def _is_a_map(self, inputs: Mapping[Any, Any]) -> bool:
+        """Whether a dict is the value of the only input, which is a map, not values by name."""
+        takes = self.session.get_inputs()
+        return len(takes) == 1 and takes[0].type.startswith("map(") and takes[0].name not in inputs
 
 
 class NacreBackend(Backend):
