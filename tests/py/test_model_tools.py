@@ -8,7 +8,7 @@ import onnxruntime
 import package
 import pytest
 from onnx import TensorProto as T, helper, numpy_helper
-from onnxruntime.tools import onnx_model_utils as their_utils
+from onnxruntime.tools import onnx_model_utils as their_utils, symbolic_shape_infer as their_infer
 from onnxruntime.transformers import float16 as their_float16
 
 import test_quantized_models as models
@@ -159,12 +159,13 @@ def test_inferred_shapes():
     shapes = {v.name: symbolic_shape_infer.get_shape_from_value_info(v) for v in told.graph.value_info}
     theirs = {v.name: symbolic_shape_infer.get_shape_from_value_info(v) for v in onnx.shape_inference.infer_shapes(
         models.plain("transformer")).graph.value_info}
-    assert len(shapes) == len(models.plain("transformer").graph.node) - 1 and len(theirs) > 20
+    assert len(shapes) == len(models.plain("transformer").graph.node) and len(theirs) > 20
     for name, dims in theirs.items():
         assert len(shapes[name]) == len(dims)
         assert all(a == b for a, b in zip(shapes[name], dims) if isinstance(b, int)), name
     assert shapes["v12"] == ["b", 2, 9, 16]
     assert symbolic_shape_infer.get_shape_from_value_info(told.graph.output[0]) == ["b", 9, 32]
+    assert shapes[told.graph.output[0].name] == ["b", 9, 32]
     inner = symbolic_shape_infer.SymbolicShapeInference.infer_shapes(mixed())
     held = [v.name for n in inner.graph.node for a in n.attribute if a.type == a.GRAPH for v in a.g.value_info]
     assert "t1" in held and len(inner.graph.initializer) == len(mixed().graph.initializer)
@@ -172,6 +173,18 @@ def test_inferred_shapes():
         broken = mixed()
         broken.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.zeros((5, 6), np.float32), "w"))
         symbolic_shape_infer.SymbolicShapeInference.infer_shapes(broken)
+
+
+@pytest.mark.parametrize("tool", [symbolic_shape_infer, their_infer], ids=["nacre", "onnxruntime"])
+def test_every_value_of_a_node_is_told(tool):
+    """Outputs and constants too."""
+    constant = helper.make_node("Constant", [], ["table"], value=numpy_helper.from_array(np.ones(5, np.float32)))
+    graph = helper.make_graph([constant, node("Gather", "table at", "y")], "g",
+                              [helper.make_tensor_value_info("at", T.INT64, ["n"])],
+                              [helper.make_tensor_value_info("y", T.FLOAT, None)])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    told = tool.SymbolicShapeInference.infer_shapes(made, auto_merge=True)
+    assert {v.name: tool.get_shape_from_value_info(v) for v in told.graph.value_info} == {"table": [5], "y": ["n"]}
 
 
 # ---- optimized ----

@@ -33,10 +33,12 @@ class SymbolicShapeInference:
 
 
 def _tell(graph: onnx.GraphProto, told: onnx.GraphProto) -> None:
-    """Types of one graph's values into another that has the same nodes."""
-    known = {v.name for part in (graph.input, graph.output) for v in part}
-    types = {v.name: v.type for part in (told.value_info, told.output) for v in part}
-    fresh = [v for v in told.value_info if v.name not in known]
+    """Types of one graph's values into another that has the same nodes. What a node gives stands in value_info, also
+    where it is an output: scripts look there for all of them."""
+    given = {name for node in graph.node for name in node.output}
+    types = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, list(t.dims)) for t in told.initializer}
+    types.update((v.name, v.type) for part in (told.value_info, told.output) for v in part)
+    fresh = [onnx.ValueInfoProto(name=n, type=t) for n, t in types.items() if n in given]
     names = {v.name for v in fresh}
     fresh += [v for v in graph.value_info if v.name not in names]
     fresh = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in fresh]

@@ -120,6 +120,10 @@ TEST(infer_slice) {
         17,
         "(float[a,b,c] x) => (y) <const int64[1] s = {1}, const int64[1] e = {3}> { d = Shape(x) y = Slice(d, s, e) }",
         "int64[2]{b c}");
+    INFER(17,
+          "(float[p] x, float[s] z) => (y) <const int64[1] b = {0}> "
+          "{ e = Shape(x) j = Concat<axis = 0>(x, z) y = Slice(j, b, e) }",
+          "float[p]");
     INFER(17, "(float[n] x, int64[1] s) => (y) <const int64[1] e = {3}> { y = Slice(x, s, e) }", "float[Slice_3_n]");
     INFER(9, "(float[n,7] x) => (y) { y = Slice<starts = [1, 2], ends = [2, 100]>(x) }", "float[max(0,min(n,2)-1),5]");
     INFER(17,

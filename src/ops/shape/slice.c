@@ -82,7 +82,9 @@ static const nc_dim *clamp_bound(nc_dims *t, const nc_dim *d, const nc_dim *v) {
         if (c <= -NC_SHAPE_HUGE) return zero;
         return c > 0 ? nc_dim_min(t, v, d) : nc_dim_max(t, nc_dim_add(t, d, v), zero);
     }
-    return nc_shape_never_negative(v) ? nc_dim_min(t, v, d) : NULL;
+    if (!nc_shape_never_negative(v)) return NULL;
+    const nc_dim *rest = nc_dim_sub(t, d, v); /* what was joined to an axis of that length: past of past+seq */
+    return rest != NULL && nc_shape_never_negative(rest) ? v : nc_dim_min(t, v, d);
 }
 
 static const nc_dim *count_forward(nc_dims *t, const nc_dim *d, const nc_dim *start, const nc_dim *end, int64_t step) {
