@@ -12,7 +12,7 @@ from nacre import _inference
 from nacre.quantization.onnx_model import ONNXModel
 from nacre.quantization.quant_utils import (QuantType, compute_data_quant_params, compute_scale_zp,
                                             compute_scale_zp_blocked, compute_scale_zp_float8, get_qmin_qmax_for_qType,
-                                            quantize_nparray, spread, tensor_proto_to_array)
+                                            listed, quantize_nparray, spread, tensor_proto_to_array)
 from nacre.quantization.tensor_quant_overrides import TensorQuantOverridesHelper
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -69,6 +69,9 @@ class BaseQuantizer:
         self.tensor_quant_overrides = TensorQuantOverridesHelper(option("TensorQuantOverrides", {}))
         self.weights = {t.name: t for t in model.graph.initializer}
         self.types = _inference.types_of(model)
+        for output in self.model.graph().output:  # ONNX's checker asks for a shape
+            if not output.type.tensor_type.HasField("shape") and output.name in self.types:
+                output.type.CopyFrom(self.types[output.name])
         self.opset_version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
         self._check_overrides()
         if tensors_range is not None:
@@ -207,7 +210,7 @@ class BaseQuantizer:
         most = np.abs(np.asarray(bias, np.float64)).reshape(-1)
         most = most if np.ndim(weight_scale) and most.size == np.size(weight_scale) else most.max(initial=0)
         need = most / (float(np.asarray(input_scale)) * (_INT32.max - 1))
-        return np.maximum(weight_scale, need.astype(np.float64) * (1 + 1e-6)).astype(np.asarray(weight_scale).dtype)
+        return np.maximum(weight_scale, need.astype(np.float64) * (1 + 1e-4)).astype(np.asarray(weight_scale).dtype)
 
     def array(self, name: str) -> np.ndarray:
         return tensor_proto_to_array(self.weights[name])
@@ -215,8 +218,14 @@ class BaseQuantizer:
     def constant(self, name: str, data: Any) -> str:
         """An initializer of this name; one that is there stays."""
         if name not in self.weights:
-            self.weights[name] = numpy_helper.from_array(np.asarray(data), name)
-            self.model.graph().initializer.append(self.weights[name])
+            self.weights[name] = self.model.graph().initializer.add()
+            self.weights[name].CopyFrom(numpy_helper.from_array(np.asarray(data), name))
+        return name
+
+    def listed(self, name: str, data: Any) -> str:
+        """A constant whose numbers stand in the field of their type, where scripts read scales and zero points."""
+        if name not in self.weights:
+            self.weights[self.constant(name, data)].CopyFrom(listed(data, name))
         return name
 
     def users(self, name: str, nodes: Optional[Sequence[NodeProto]] = None) -> List[NodeProto]:

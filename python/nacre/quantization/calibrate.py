@@ -347,7 +347,7 @@ class MinMaxCalibrater(CalibraterBase):
                 share = low.dtype.type(self.averaging_constant)
                 low, high = low + share * (new_low - low), high + share * (new_high - high)
             else:
-                low, high = np.minimum(low, new_low), np.maximum(high, new_high)
+                low, high = np.fmin(low, new_low), np.fmax(high, new_high)
             if self.symmetric:
                 high = np.maximum(np.abs(low), np.abs(high))
                 low = -high
@@ -360,7 +360,8 @@ class MinMaxCalibrater(CalibraterBase):
         found = {}
         for i, name in enumerate(self._names):
             lows, highs = (np.stack([np.asarray(run[2 * i + k]) for run in self.intermediate_outputs]) for k in (0, 1))
-            low, high = (lows.mean(0), highs.mean(0)) if self.moving_average else (lows.min(0), highs.max(0))
+            low, high = (lows.mean(0), highs.mean(0)) if self.moving_average else (
+                np.fmin.reduce(lows, 0), np.fmax.reduce(highs, 0))  # an example that is no number says nothing
             low, high = low.astype(lows.dtype), high.astype(highs.dtype)
             if self.symmetric:
                 high = np.maximum(np.abs(low), np.abs(high))

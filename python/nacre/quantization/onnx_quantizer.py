@@ -105,8 +105,8 @@ class ONNXQuantizer(BaseQuantizer):
 
     def constant(self, name: str, data: Any) -> str:
         if name not in self.weights:
-            self.weights[name] = onnx.numpy_helper.from_array(np.asarray(data), name)
-            self.target.initializer.append(self.weights[name])
+            self.weights[name] = self.target.initializer.add()
+            self.weights[name].CopyFrom(onnx.numpy_helper.from_array(np.asarray(data), name))
         return name
 
     def number_type(self, name: str) -> int:
@@ -122,7 +122,7 @@ class ONNXQuantizer(BaseQuantizer):
 
     def _stored(self, name: str, p: QuantizationParams) -> List[str]:
         self.params[name + "_scale"] = p
-        return [self.constant(name + "_scale", p["scale"]), self.constant(name + "_zero_point", p["zero_point"])]
+        return [self.listed(name + "_scale", p["scale"]), self.listed(name + "_zero_point", p["zero_point"])]
 
     def codes_of(self, name: str) -> Optional[QuantizedValue]:
         """A tensor's codes, made now if it has none; None: its range is not known, or no codes hold it."""
@@ -157,15 +157,15 @@ class ONNXQuantizer(BaseQuantizer):
         return self._remember(name, self.constant(base + names.TENSOR_NAME_QUANT_SUFFIX, codes.reshape(data.shape)),
                               *stored, kind=QuantizedValueType.Initializer)
 
-    def weight(self, name: str, axis: Optional[int]) -> QuantizedValue:
-        """Codes of a weight, in the weights' type, as one or along an axis."""
+    def weight(self, name: str, axis: Optional[int], kind: Optional[int] = None) -> QuantizedValue:
+        """Codes of a weight, of this type or the weights', as one or along an axis."""
         base = name if name not in self.values or self.values[name].axis == axis else f"{name}_axis{axis}"
         if self.tensor_quant_overrides.has_per_channel_overrides(name):
             axis = self.tensor_quant_overrides[name][0].get("axis", axis)
         if base in self.values and base + "_as_weight" in self.params:
             return self.values[base]
         data = self.array(name)
-        p = self.weight_params(data, name, self.weight_qType, axis)
+        p = self.weight_params(data, name, self.weight_qType if kind is None else kind, axis)
         if base in self.values:  # it is an activation elsewhere, of another type perhaps
             base += "_weight"
         self.params[base + "_as_weight"] = p
@@ -174,12 +174,12 @@ class ONNXQuantizer(BaseQuantizer):
         return self._remember(base, codes, *stored, kind=QuantizedValueType.Initializer, axis=axis)
 
     def lstm_weight(self, name: str) -> QuantizedValue:
-        """(directions, 4 gates, inputs) as codes (directions, inputs, 4 gates); a scale each direction, or each row."""
+        """(directions, 4 gates, inputs) as int8 (directions, inputs, 4 gates); a scale each direction, or each row."""
         base = name + "_lstm"
         if base in self.values:
             return self.values[base]
         data = self.array(name).transpose(0, 2, 1)
-        parts = [self.weight_params(d, name, self.weight_qType, 1 if self.per_channel else None) for d in data]
+        parts = [self.weight_params(d, name, TensorProto.INT8, 1 if self.per_channel else None) for d in data]
         codes = np.stack([self.weight_codes(d, p) for d, p in zip(data, parts)])
         scale, zero = (np.stack([p[k] for p in parts]) for k in ("scale", "zero_point"))
         return self._remember(base, self.constant(name + names.TENSOR_NAME_QUANT_SUFFIX, codes),
@@ -207,7 +207,7 @@ class ONNXQuantizer(BaseQuantizer):
 
     def _change_scale(self, w: QuantizedValue, p: QuantizationParams, scale: np.ndarray) -> None:
         p["scale"] = scale
-        self.weights[w.scale_name].CopyFrom(onnx.numpy_helper.from_array(scale, w.scale_name))
+        self.weights[w.scale_name].CopyFrom(names.listed(scale, w.scale_name))
         source = w.original_name if w.original_name in self.weights else w.original_name.rpartition("_axis")[0]
         codes = self.weight_codes(self.array(source), p)
         self.weights[w.q_name].CopyFrom(onnx.numpy_helper.from_array(codes, w.q_name))

@@ -45,7 +45,7 @@ def qlinear_conv(q: Any, node: NodeProto) -> bool:
     y = q.result(node.output[0]) if x and q.has_bias_codes(node, 2) else None
     if y is None:
         return False
-    w = q.weight(node.input[1], 0 if q.per_channel else None)
+    w = q.weight(node.input[1], 0, TensorProto.INT8) if q.per_channel else q.weight(node.input[1], None)
     bias = [q.bias(node.input[2], x, w, 1.0)] if len(node.input) > 2 and node.input[2] else []
     return _emit(q, node, "QLinearConv", [*_three(x), *_three(w), y.scale_name, y.zp_name, *bias], y.q_name,
                  **_attributes(node))
@@ -223,8 +223,9 @@ def _scaled(q: Any, node: NodeProto, sums: str, a: QuantizedValue, b: QuantizedV
     """Sums of codes back to numbers: times both scales."""
     name = node.name + "_quant"
     q.emit(helper.make_node("Cast", [sums], [sums + "_cast_output"], sums + "_cast", to=q.number_type(node.output[0])))
-    q.emit(helper.make_node("Mul", [a.scale_name, b.scale_name], [name + "_scales"], name + "_scales_mul"))
-    q.emit(helper.make_node("Mul", [sums + "_cast_output", name + "_scales"], [y], name + "_output_scale_mul"))
+    scales = name + "_scales_mul"
+    q.emit(helper.make_node("Mul", [a.scale_name, b.scale_name], [scales + ":0"], scales))
+    q.emit(helper.make_node("Mul", [sums + "_cast_output", scales + ":0"], [y], name + "_output_scale_mul"))
 
 
 def matmul_integer(q: Any, node: NodeProto) -> bool:

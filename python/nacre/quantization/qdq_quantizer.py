@@ -15,8 +15,8 @@ import onnx
 from onnx import NodeProto, TensorProto, helper
 
 from nacre.quantization import quant_utils as names
-from nacre.quantization.base_quantizer import BaseQuantizer, QuantizationParams
-from nacre.quantization.qdq_rules import QDQRegistry, every_tensor
+from nacre.quantization.base_quantizer import BaseQuantizer, QuantizationParams, tensor_type
+from nacre.quantization.qdq_rules import QDQRegistry, attribute, every_tensor
 
 #: ai.onnx 21 is the first whose pairs have these types.
 _NEW_TYPES = (TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, TensorProto.UINT4)
@@ -68,6 +68,8 @@ class QDQQuantizer(BaseQuantizer):
                                                              self.tensor_quant_overrides.get_quant_types()}
         contrib = bool(option("UseQDQContribOps")) or (self.opset_version < 21 and any(t in _NEW_TYPES for t in wide))
         self.qdq_op_domain = names.ms_domain if contrib else ""
+        self.dequantized = {n.output[0]: n for n in self.model.nodes() if n.op_type == names.DEQUANT_OP_NAME and all(
+            i in self.weights for i in n.input if i)}  # codes already
         self.marks: Dict[str, Mark] = {}
         self.biases: List[Tuple[str, QDQBiasQuantInfo]] = []
         self.stored: Dict[str, Optional[Stored]] = {}
@@ -90,14 +92,23 @@ class QDQQuantizer(BaseQuantizer):
 
     def quantize_bias_tensor(self, node_name: str, bias_name: str, input_name: str, weight_name: str,
                              beta: float = 1.0) -> None:
-        if self.quantize_bias and self.is_float(bias_name):
+        if bias_name in self.tensor_quant_overrides:  # what the caller says of a bias makes it a weight
+            by_channel, axis = self.is_tensor_per_channel(bias_name, 0)
+            self._mark(bias_name, Mark(QDQQuantTensorType.WEIGHT, axis if by_channel else None))
+        elif self.quantize_bias and self.is_float(bias_name):
             self.biases.append((bias_name, QDQBiasQuantInfo(node_name, input_name, weight_name, beta)))
 
     def _mark(self, name: str, mark: Mark) -> None:
         if name and self.is_float(name):
-            if name in self.tensor_quant_overrides:
+            if self._has_own_wish(name):
                 mark.like = None  # the caller's parameters come before those of a neighbour
-            self.marks.setdefault(name, mark)
+            if name not in self.dequantized:
+                self.marks.setdefault(name, mark)
+
+    def _has_own_wish(self, name: str) -> bool:
+        """Whether the caller asked for other codes of a tensor than it would get."""
+        wish = {k: v for k, v in (self.tensor_quant_overrides.get(name) or [{}])[0].items() if k != "convert"}
+        return bool(wish) and (set(wish) != {"quant_type"} or tensor_type(wish["quant_type"]) != self.activation_qType)
 
     def is_tensor_quantized(self, tensor_name: str) -> bool:
         return tensor_name in self.marks or any(tensor_name == b for b, _ in self.biases)
@@ -125,11 +136,15 @@ class QDQQuantizer(BaseQuantizer):
         readers = self.users(upstream_output_name)
         if len(readers) != 1 or upstream_output_name not in self.marks or \
                 self.model.is_graph_output(upstream_output_name) or self.model.is_graph_input(upstream_output_name) or \
-                upstream_output_name in self.tensor_quant_overrides or self.marks[upstream_output_name].like:
+                self.marks[upstream_output_name].like or not self._same_wish(upstream_output_name, output_name):
             return False
         self.model.replace_output_of_all_nodes(upstream_output_name, output_name)
         self.marks[output_name] = self.marks.pop(upstream_output_name)
         return True
+
+    def _same_wish(self, a: str, b: str) -> bool:
+        wish = self.tensor_quant_overrides.get(a)
+        return wish is None or (wish == self.tensor_quant_overrides.get(b) and "convert" not in wish[0])
 
     # ---- the model ----
 
@@ -190,8 +205,8 @@ class QDQQuantizer(BaseQuantizer):
         return self.weight_params(data, name, kind, mark.axis, symmetric=None if mark.axis is None else True)
 
     def _store(self, name: str, params: QuantizationParams, suffix: str = "") -> Stored:
-        return Stored(params, self.constant(f"{name}_scale{suffix}", params["scale"]),
-                      self.constant(f"{name}_zero_point{suffix}", params["zero_point"]))
+        return Stored(params, self.listed(f"{name}_scale{suffix}", params["scale"]),
+                      self.listed(f"{name}_zero_point{suffix}", params["zero_point"]))
 
     def _widen_weights_for_biases(self) -> None:
         if not self.adjust_for_bias:
@@ -205,7 +220,7 @@ class QDQQuantizer(BaseQuantizer):
             scale = self.wide_enough(self.array(name), x.params["scale"], w.params["scale"])
             if not np.array_equal(scale, w.params["scale"]):
                 w.params["scale"] = scale
-                self.weights[w.scale].CopyFrom(onnx.numpy_helper.from_array(scale, w.scale))
+                self.weights[w.scale].CopyFrom(names.listed(scale, w.scale))
 
     # ---- pairs ----
 
@@ -262,7 +277,7 @@ class QDQQuantizer(BaseQuantizer):
         if convert:
             every = {n.name for n in self.users(name)}
             receivers = set(convert.get("recv_nodes") or every)
-            whole = not convert.get("recv_nodes") or (receivers >= every and not is_output)
+            whole = receivers >= every
             self._add_converted(name, s, y if whole else y + "_convert", receivers, convert)
             if whole:
                 return
@@ -287,6 +302,9 @@ class QDQQuantizer(BaseQuantizer):
 
     def _scale_of(self, name: str, reader: str) -> Optional[np.ndarray]:
         """The scale with which a node reads a tensor."""
+        if name in self.dequantized:
+            return None if attribute(self.dequantized[name], "block_size", 0) else self.array(
+                self.dequantized[name].input[1])
         s = self._stored(name) if name in self.marks else None
         if s is None or s.params["quant_type"] == TensorProto.FLOAT8E4M3FN or s.params["block_size"]:
             return None
@@ -305,7 +323,8 @@ class QDQQuantizer(BaseQuantizer):
             name += f"_{len(self.new_nodes)}"
         codes, scale = self.bias_codes(self.array(bias_name), x, w, bias_info.beta)
         self.constant(name + "_scale", scale)
-        self.constant(name + "_zero_point", np.zeros(scale.shape if scale.size > 1 else (), np.int32))
+        zeros = np.zeros(scale.shape if scale.size > 1 else (), np.int32)
+        (self.constant if zeros.ndim else self.listed)(name + "_zero_point", zeros)
         return self.constant(name, codes)
 
     def _add_bias(self, name: str, info: QDQBiasQuantInfo) -> None:

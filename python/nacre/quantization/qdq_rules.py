@@ -108,11 +108,23 @@ def gather(q: Any, node: NodeProto) -> None:
 
 
 def pad(q: Any, node: NodeProto) -> None:
-    """A number that is put around has codes of its own; the result's are those of what it surrounds."""
-    passes_on(q, node)
-    if q.is_tensor_quantized(node.input[0]) and len(node.input) > 2 and node.input[2] and \
-            attribute(node, "mode", b"constant") == b"constant":
-        q.quantize_activation_tensor(node.input[2])
+    """The result has the codes of what it surrounds where all numbers put around are among them: 0, or its own."""
+    for name in node.input:
+        q.quantize_activation_tensor(name)
+    for name in outputs_of(q, node):
+        if _pads_with_its_own(q, node):
+            q.quantize_output_same_as_input(name, node.input[0], node.name)
+        else:
+            q.quantize_activation_tensor(name)
+
+
+def _pads_with_its_own(q: Any, node: NodeProto) -> bool:
+    number = node.input[2] if len(node.input) > 2 else ""
+    if attribute(node, "mode", b"constant") != b"constant":
+        return True
+    if not number:
+        return attribute(node, "value", 0.0) == 0
+    return number in q.weights and not q.array(number).any()
 
 
 def where(q: Any, node: NodeProto) -> None:

@@ -121,11 +121,12 @@ def compute_scale_zp(rmin: Any, rmax: Any, qmin: Any, qmax: Any, symmetric: bool
         low = -high
     first, last = int(qmin), int(qmax)
     with np.errstate(over="ignore"):
-        scale = ((high.astype(np.float64) - low.astype(np.float64)) / (last - first)).astype(kind)
+        exact = (high.astype(np.float64) - low.astype(np.float64)) / (last - first)
+        scale = exact.astype(kind)
     codes = np.asarray(qmin).dtype if np.asarray(qmin).dtype.kind != "i" or hasattr(qmin, "dtype") else np.dtype(int)
     if scale < np.finfo(kind).tiny:
         return [np.array(0).astype(codes), np.array(1, kind)]
-    zero = round((first + last) / 2) if symmetric else int(np.round(first - low.astype(np.float64) / scale))
+    zero = round((first + last) / 2) if symmetric else int(np.round(first - low.astype(np.float64) / exact))
     return [np.array(zero).astype(codes), np.array(scale, kind)]
 
 
@@ -226,6 +227,12 @@ def quantize_onnx_initializer(weight: TensorProto, quant_type: int, zero_point: 
                              spread(np.asarray(zero_point), data.shape, axis, block_size))
     return numpy_helper.from_array(codes.reshape(data.shape), quant_weight_name or
                                    weight.name + TENSOR_NAME_QUANT_SUFFIX)
+
+
+def listed(data: Any, name: str) -> TensorProto:
+    """A tensor whose numbers stand in the field of their type, not as raw bytes."""
+    data = np.asarray(data)
+    return helper.make_tensor(name, helper.np_dtype_to_tensor_dtype(data.dtype), data.shape, data.reshape(-1).tolist())
 
 
 def pack_bytes_to_4bit(src_8bit: bytes) -> bytearray:
@@ -363,8 +370,9 @@ def update_opset_version(model: ModelProto, weight_type: Any, activation_type: A
     kinds = {weight_type, activation_type} - {None}
     for rows in (tensor_quant_overrides or {}).values():
         kinds |= {k for row in rows for k in (row.get("quant_type"), row.get("convert", {}).get("quant_type")) if k}
-    names = {k.name for k in kinds}
-    need = 21 if block_size or names & {"QInt16", "QUInt16"} else 19 if "QFLOAT8E4M3FN" in names else 11
+    types = {k.tensor_type if isinstance(k, QuantType) else k for k in kinds}
+    wide = types & {TensorProto.INT16, TensorProto.UINT16}
+    need = 21 if block_size or wide else 19 if TensorProto.FLOAT8E4M3FN in types else 11
     if get_opset_version(model) >= (10 if need == 11 else need):
         return model
     changed = onnx.version_converter.convert_version(model, need)
@@ -431,7 +439,10 @@ def save_and_reload_model_with_shape_infer(model: ModelProto) -> ModelProto:
 def write_calibration_table(calibration_cache: Any, dir: str = ".") -> None:
     """Ranges as calibration.json (a table of names and ends) and calibration.cache (a line each)."""
     import json
-    ranges = {name: [float(np.asarray(e)) for e in data.range_value] for name, data in calibration_cache.items()}
+    ranges = {}
+    for name, data in calibration_cache.items():
+        low, high = data.range_value
+        ranges[name] = [float(np.min(low)), float(np.max(high))]
     (Path(dir) / "calibration.json").write_text(json.dumps(ranges))
     lines = [f"{name} {max(abs(a), abs(b))}" for name, (a, b) in sorted(ranges.items())]
     (Path(dir) / "calibration.cache").write_text("\n".join(lines) + "\n")

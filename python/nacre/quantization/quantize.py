@@ -231,7 +231,7 @@ def get_qdq_config(model_input: Model, calibration_data_reader: CalibrationDataR
     """A config for every operator that a model has, in QDQ form: each but those that move nothing but shapes."""
     model = model_input if isinstance(model_input, ModelProto) else onnx.load(str(model_input),
                                                                              load_external_data=False)
-    found = [n for n in model.graph.node if op_types_to_quantize is None or n.op_type in op_types_to_quantize]
+    found = [n for n in model.graph.node if not op_types_to_quantize or n.op_type in op_types_to_quantize]
     excluded = [n.name for n in found if nodes_to_exclude(model, n)] if callable(nodes_to_exclude) else list(
         nodes_to_exclude or [])
     told = {"MinimumRealRange": 0.0001 if min_real_range is None and _has_16_bits(
@@ -241,13 +241,15 @@ def get_qdq_config(model_input: Model, calibration_data_reader: CalibrationDataR
             **({} if weight_symmetric is None else {"WeightSymmetric": weight_symmetric})}
     mine = {v: k for k, v in _CALIBRATION.items()}
     told.update((mine.get(k, k), v) for k, v in (calibrate_args or {}).items())
-    kinds = [t for t in dict.fromkeys(n.op_type for n in found) if t not in ("Cast", "DequantizeLinear",
-                                                                            "QuantizeLinear")]
+    kinds = list(op_types_to_quantize or dict.fromkeys(
+        n.op_type for n in found if n.name not in excluded and n.op_type not in ("Cast", "DequantizeLinear",
+                                                                                "QuantizeLinear")))
+    beside = any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer)
     return StaticQuantConfig(
         calibration_data_reader, calibrate_method=calibrate_method, quant_format=QuantFormat.QDQ,
         activation_type=activation_type, weight_type=weight_type, op_types_to_quantize=kinds,
         nodes_to_exclude=excluded, per_channel=per_channel, reduce_range=reduce_range,
-        use_external_data_format=model.ByteSize() >= MODEL_SIZE_THRESHOLD,
+        use_external_data_format=beside or model.ByteSize() >= MODEL_SIZE_THRESHOLD,
         calibration_providers=calibration_providers, extra_options={**told, **(extra_options or {})})
 
 
