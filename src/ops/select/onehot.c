@@ -10,6 +10,7 @@ static nc_code depth_of(nc_infer *c, const nc_dim **depth) {
     bool known;
     const nc_dim *const *elems = nc_in_elems(c, 1, &n);
     NC_TRY(nc_in_number(c, 1, &v, &known));
+    if (known && v < 0) NC_FAIL(c->w, NC_E_SHAPE, "depth is %lld, expected 0 or more", (long long)v);
     *depth = elems != NULL && n == 1 ? elems[0] : known ? nc_dim_const(c->dims, v) : nc_fresh(c, "depth");
     NC_NEED(c->w, *depth);
     return NC_OK;

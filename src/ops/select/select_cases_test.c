@@ -153,7 +153,7 @@ TEST(select_types) {
     CHECK_REFUSED(DEPTH("float", "nan"), NC_E_DATA, "depth is nan, expected a number that int64 holds");
     CHECK_REFUSED(DEPTH("float", "inf"), NC_E_DATA, "depth is inf");
     CHECK_REFUSED(DEPTH("double", "9223372036854775808"), NC_E_DATA, "depth is 9.22337e+18");
-    CHECK_REFUSED(DEPTH("double", "-1"), NC_E_SHAPE, "dim 1 is -1");
+    CHECK_REFUSED(DEPTH("double", "-1"), NC_E_SHAPE, "depth is -1, expected 0 or more");
 #undef DEPTH
     CHECK_INFERS(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
 }

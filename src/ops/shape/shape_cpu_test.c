@@ -113,6 +113,24 @@ TEST(split_skips_parts_nobody_wants) {
     site_release(&s);
 }
 
+TEST(split_says_which_part_does_not_fit) {
+    site s;
+    REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[n] x, int64[2] s) => (a, b) { a, b = Split(x, s) }"));
+    float data[5];
+    int64_t sizes[2] = {3, 3};
+    nc_tensor in[2] = {{.data = data, .dtype = NC_FLOAT, .rank = 1, .dims = {5}, .strides = {1}},
+                       {.data = sizes, .dtype = NC_INT64, .rank = 1, .dims = {2}, .strides = {1}}};
+    nc_tensor out[2] = {{.dtype = NC_FLOAT, .rank = 1, .dims = {3}}, {.dtype = NC_FLOAT, .rank = 1, .dims = {2}}};
+    nc_call c = site_call(&s, in, 2, out, 2);
+    CHECK_INT(s.b->view(&c), NC_E_DATA);
+    CHECK(strstr(s.w.diag.text, "part 1 has 3 elements, 2 are left of 5") != NULL);
+    s.w.diag = (nc_diag){0};
+    sizes[1] = 1;
+    CHECK_INT(s.b->view(&c), NC_E_DATA);
+    CHECK(strstr(s.w.diag.text, "the sizes of split sum to 4, the dim is 5") != NULL);
+    site_release(&s);
+}
+
 TEST(concat_grows_in_place) {
     site s;
     REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[2,n] a, float[2,1] b) => (y) { y = Concat<axis = 1>(a, b) }"));

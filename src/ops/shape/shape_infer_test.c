@@ -90,7 +90,7 @@ TEST(infer_flatten_squeeze_unsqueeze) {
 TEST(infer_transpose_expand) {
     INFER(17, "(float[a,b,c] x) => (y) { y = Transpose(x) }", "float[c,b,a]");
     INFER(17, "(float[a,b] x) => (y) { y = Transpose<perm = [0, 0]>(x) }",
-          "error: perm is not an order of the axes 0 to 1");
+          "error: perm is not an order of the axes 0 to 1: perm[1] is 0");
     INFER(17, "(float[n,1] x) => (y) <const int64[3] s = {2, 1, 4}> { y = Expand(x, s) }", "float[2,n,4]");
     INFER(17, "(float[4] x, float[n,4] z) => (y) { s = Shape(z) y = Expand(x, s) }", "float[n,4]");
     INFER(17, "(float[3] x) => (y) <const int64[1] s = {2}> { y = Expand(x, s) }",

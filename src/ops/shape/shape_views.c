@@ -191,14 +191,17 @@ nc_code nc_shape_view_split(const nc_call *c) {
         nc_tensor *y = c->out[k];
         int64_t size = part_size(c, s, x->dims[axis], at, k);
         if (size < 0 || size > x->dims[axis] - at)
-            return shape_views_wrong(c, "the sizes do not fit the dim that is split");
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "part %d has %lld elements, %lld are left of %lld",
+                               k, (long long)size, (long long)(x->dims[axis] - at), (long long)x->dims[axis]);
         if (y->rank == x->rank && y->dims[axis] == size) {
             y->data = nc_tensor_numel(y) > 0 ? moved(x, at * x->strides[axis]) : x->data;
             memcpy(y->strides, x->strides, (size_t)x->rank * sizeof *y->strides);
         }
         at += size;
     }
-    return at == x->dims[axis] ? NC_OK : shape_views_wrong(c, "the sizes do not sum to the dim that is split");
+    if (at == x->dims[axis]) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the sizes of split sum to %lld, the dim is %lld",
+                       (long long)at, (long long)x->dims[axis]);
 }
 
 /* ---- Expand ---- */

@@ -10,7 +10,8 @@ static nc_code read_perm(nc_work *w, const nc_node *node, int rank, int64_t *per
     for (int k = 0; k < rank; k++) {
         perm[k] = attr != NULL ? attr[k] : rank - 1 - k;
         if (perm[k] < 0 || perm[k] >= rank || seen[perm[k]])
-            NC_FAIL(w, NC_E_SHAPE, "perm is not an order of the axes 0 to %d", rank - 1);
+            NC_FAIL(w, NC_E_SHAPE, "perm is not an order of the axes 0 to %d: perm[%d] is %lld", rank - 1, k,
+                    (long long)perm[k]);
         seen[perm[k]] = true;
     }
     return NC_OK;
