@@ -1,6 +1,7 @@
-"""PyTorch's operators with the sample inputs of its own tests (OpInfo), as its exporters write them: where onnxruntime
-gives what PyTorch gives, Nacre does too. What the exporter refuses, and what onnxruntime does not get right either,
-is left out. One test for an operator, its variant and an exporter."""
+"""PyTorch's operators with the sample inputs of its own tests (OpInfo), as its exporters write them, with dims that are
+fixed and with symbolic ones: where onnxruntime gives what PyTorch gives, Nacre does too. What the exporter refuses, and
+what onnxruntime does not get right either, is left out. One test for an operator, its variant and an exporter."""
+import functools
 import io
 import itertools
 import sys
@@ -22,10 +23,13 @@ if not package.BUILT:
 pytest.importorskip("expecttest")
 
 import nacre  # noqa: E402
+from torch.onnx._internal.exporter._registration import ONNXRegistry  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
-#: How many samples of which types: those that come first are the plainest. The newer exporter takes a second for each.
-EXPORTERS = {"script": (6, (torch.float32, torch.int64, torch.bool)), "dynamo": (1, (torch.float32,))}
+#: How many samples of which types: those that come first are the plainest. The newer exporter takes longest.
+EXPORTERS = {"script": (6, (torch.float32, torch.int64, torch.bool)),
+             "script_symbolic": (3, (torch.float32, torch.int64)),
+             "dynamo": (1, (torch.float32,)), "dynamo_symbolic": (2, (torch.float32,))}
 #: Draws, memory that was not written, and what gives no tensor of numbers.
 NOT_COMPARED = ("bernoulli", "dropout", "empty", "multinomial", "normal", "rand", "rrelu", "uniform", "exponential",
                 "geometric", "cauchy", "log_normal", "fractional_max_pool", "to_sparse", "complex", "item")
@@ -52,11 +56,22 @@ class Call(torch.nn.Module):
         return self.op(*args, **kwargs)
 
 
+def symbolic(tensors, exporter):
+    """Every dim as a symbol; the newer exporter takes a dim of 1 for a constant."""
+    if exporter == "script_symbolic":
+        return {"dynamic_axes": {f"i{k}": {d: f"i{k}_{d}" for d in range(x.dim())} for k, x in enumerate(tensors)}}
+    if exporter == "dynamo_symbolic":
+        dims = tuple({d: torch.export.Dim.AUTO for d, size in enumerate(x.shape) if size > 1} for x in tensors)
+        return {"dynamic_shapes": {"tensors": dims}}
+    return {}
+
+
 def exported(module, tensors, exporter):
     """The file, or None where the exporter refuses."""
     out, how = io.BytesIO(), {"opset_version": 18, "input_names": [f"i{k}" for k in range(len(tensors))]}
+    how.update(symbolic(tensors, exporter))
     try:
-        if exporter == "script":
+        if exporter.startswith("script"):
             torch.onnx.export(module, tensors, out, dynamo=False, **how)
         else:
             torch.onnx.export(module, tensors, dynamo=True, verbose=False, **how).save(out)
@@ -98,6 +113,15 @@ def failures(op, exporter):
             mine = outcome(nacre, data, tensors, want)
             if mine and not outcome(onnxruntime, data, tensors, want):
                 yield f"{dtype}, sample {k}: {mine}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_table_of_functions():
+    """The newer exporter translates its 500 functions anew for every file: more than half of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        table = functools.cache(ONNXRegistry.from_torchlib)
+        patch.setattr(ONNXRegistry, "from_torchlib", lambda self, *version, **named: table(*version, **named))
+        yield
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.name}.{op.variant_test_name}".rstrip("."))
