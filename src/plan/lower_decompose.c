@@ -15,13 +15,17 @@ static bool says_as_much(const nc_type *a, const nc_type *b) {
     return a->kind == NC_T_TENSOR && a->rank >= 0 && a->elem == b->elem && (b->rank < 0 || a->rank == b->rank);
 }
 
+static bool is_operand(const nc_node *n, const nc_value *v) {
+    for (int i = 0; i < n->n_operands; i++)
+        if (n->in[i] == v) return true;
+    return false;
+}
+
 /* Users of `old` were inferred from its type, and bodies that capture it have it too: its dims stay what they are
  * called by, where the piece says as much. */
 static nc_code keep_type(nc_work *w, const nc_node *n, const nc_value *old, nc_value *by) {
     int64_t want, got;
-    for (int i = 0; i < n->n_operands; i++)
-        if (n->in[i] == by) return NC_OK;
-    if (!by->def || !says_as_much(old->type, by->type)) return NC_OK;
+    if (is_operand(n, by) || !by->def || !says_as_much(old->type, by->type)) return NC_OK;
     for (int k = 0; by->type->kind == NC_T_TENSOR && k < by->type->rank; k++) {
         const nc_dim *a = old->type->dims[k], *b = by->type->dims[k];
         if (a != b) by->def->open = true;
@@ -38,9 +42,7 @@ static nc_value *copy_operand(nc_builder *b, const nc_node *n, const nc_value *o
     bool other = false;
     for (int k = 0; says_as_much(old->type, by->type) && by->type->kind == NC_T_TENSOR && k < by->type->rank; k++)
         other |= old->type->dims[k] != by->type->dims[k];
-    for (int i = 0; other && i < n->n_operands; i++)
-        if (n->in[i] == by) return nc_build1(b, "Identity", 1, by);
-    return by;
+    return other && is_operand(n, by) ? nc_build1(b, "Identity", 1, by) : by;
 }
 
 /* Puts n's pieces before it; out: what stands for its outputs. */

@@ -91,11 +91,20 @@ def coded_experts():
     def by_rows(codes, scales, bits):
         parts = [(codes >> (bits * k)) & (2 ** bits - 1) for k in range(8 // bits)]
         return (np.stack(parts, -1).reshape(*codes.shape[:2], -1) - 2.0 ** (bits - 1)) * scales[..., None]
+
+    def written_out(first, second, gates):
+        """The mixture of decoded weights, of so many bits; gates of the router and the mixing weights."""
+        def run(x, router, w1, s1, b1, w2, s2, b2, *more):
+            return mixed(x, router, by_rows(w1, s1, first), b1, by_rows(w2, s2, second), b2,
+                         gates=gates(router, more[-1] if more else None), act=lambda h, _: np.maximum(h, 0))
+        return run
     yield case("bits of each", "QMoE", [x, router, *each], k=2, fc1_expert_weight_bits=8, fc2_expert_weight_bits=2,
-               tolerance="recurrent_f32",  # of one width in onnxruntime
-               reference=lambda *_: mixed(x, router, by_rows(each[0], each[1], 8), each[2],
-                                          by_rows(each[3], each[4], 2), each[5], gates=chosen(router),
-                                          act=lambda h, _: np.maximum(h, 0)))
+               tolerance="recurrent_f32",  # onnxruntime: one width
+               reference=written_out(8, 2, lambda router, _: chosen(router)))
+    # weights below 0 count; onnxruntime leaves out those up to 1e-8
+    yield case("mixing below 0", "QMoE", [x, router, *mix[:-1], f(tokens, n)], k=2, normalize_routing_weights=0,
+               tolerance="recurrent_f32", reference=written_out(4, 4, lambda router, mixing: np.take_along_axis(
+                   mixing, np.argsort(-router, -1, kind="stable")[:, :2], 1)))
     yield from float_experts(x, router, width, inner, n)
 
 
