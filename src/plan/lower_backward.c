@@ -1,12 +1,18 @@
 /* plan/lower_backward.c: gradients read what the forward pass has, where their place has kernels for that: one of
  * cross-entropy the scores and the sums of their rows, so that log-probabilities need not be written at all, or it
  * gives the loss in the same pass, where nobody reads that before; one of attention the result and the sums of its
- * rows, so that the forward pass is not done twice. */
+ * rows, so that the forward pass is not done twice; one of GELU in f32 on the CPU the result, which lives that long for
+ * the next product's weights, and takes the place of a long formula. */
 #include "infer/infer.h"
 #include "ops/attention/attention.h"
 #include "ops/build.h"
+#include "ops/lane.h"
 #include "ops/nn/loss.h"
 #include "plan/plan.h"
+
+#include <string.h>
+
+extern const nc_card nc_card_gelu_erf_grad_y, nc_card_gelu_tanh_grad_y;
 
 /* The loss leaves the sums of its rows to the gradient. */
 static nc_code give_sums(nc_work *w, nc_node *forward, nc_node *grad) {
@@ -65,6 +71,37 @@ static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
     return NC_OK;
 }
 
+/* What n takes the gradient of, by its formula, if its result lives until n runs anyway: somebody reads it behind the
+ * node that gives dY. */
+static nc_value *kept_result(const nc_node *n, int lane) {
+    const nc_value *x = n->in[1];
+    for (int i = 0; i < x->uses.n; i++) {
+        const nc_node *k = x->uses.v[i].node;
+        if (k->graph != n->graph || k->place != n->place || k->recompute || nc_lane_number(k) != lane) continue;
+        const nc_node *dy = n->in[0]->origin == NC_FROM_NODE ? n->in[0]->def : NULL;
+        for (const nc_node *at = dy && dy->graph == n->graph ? dy->next : n->next; at; at = at->next)
+            if (at != n && reads(at, k->out[0])) return k->out[0];
+    }
+    return NULL;
+}
+
+static nc_code from_result(nc_work *w, nc_node *n, const nc_plan_options *o) {
+    int lane = nc_lane_number(n);
+    if (lane != NCK_LANE_gelu_grad && lane != NCK_LANE_gelu_tanh_grad) return NC_OK;
+    bool on_cpu = strcmp(nc_kernels_at(o, n->place), nc_kernels_at(o, 0)) == 0;
+    nc_value *y = on_cpu && n->in[0]->type->elem == NC_FLOAT ? kept_result(n, nc_lane_forward_of(lane)) : NULL;
+    if (!y) return NC_OK;
+    nc_builder b = {
+        .w = w, .graph = n->graph, .before = n, .stage = n->stage, .place = n->place, .infer = nc_infer_node};
+    const nc_card *card = lane == NCK_LANE_gelu_grad ? &nc_card_gelu_erf_grad_y : &nc_card_gelu_tanh_grad_y;
+    nc_node *to = nc_build_card(&b, card, (nc_value *[]){n->in[0], n->in[1], y}, 3, NULL, 1, NULL, 0);
+    if (!to) return b.code;
+    to->out[0]->type = n->out[0]->type, to->out[0]->name = n->out[0]->name;
+    nc_edit_replace(n->out[0], to->out[0]);
+    nc_edit_remove(n);
+    return NC_OK;
+}
+
 static nc_code backward_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {
     for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
@@ -72,6 +109,7 @@ static nc_code backward_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {
             NC_TRY(backward_of(w, n->subs[i].graph, o));
         NC_TRY(from_scores(w, n, o));
         NC_TRY(nc_attention_keep(w, n, nc_kernels_at(o, n->place)));
+        NC_TRY(from_result(w, n, o));
     }
     return NC_OK;
 }

@@ -1,5 +1,5 @@
 /* plan/lower_backward_test.c: the gradient of a loss reads scores, that of attention what its forward pass left, on a
- * device with CUDA's kernels; on the CPU a loss and its gradient are one. */
+ * device with CUDA's kernels; on the CPU a loss and its gradient are one, and GELU's gradient reads its result. */
 #include "tests/lowering.h"
 
 static nc_code place_and_read(nc_work *w, nc_model *m, const nc_plan_options *o) {
@@ -46,4 +46,27 @@ TEST(lower_backward_joins_loss_and_gradient) {
            "y, p = SoftmaxCrossEntropyLoss(x, l); d = Neg(y); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
     LOWERS("(float16[n,8] x, int64[n] l, float16[] d) => (y, e) { " LOSS_AND_GRAD " }", nc_lower_backward,
            "y, p = SoftmaxCrossEntropyLoss(x, l); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
+}
+
+#define GELU_AND_GRAD(form) "y = nacre." form "(x) d = MatMul(e, c) w = MatMul(y, e) g = nacre." form "Grad(d, x)"
+#define GELU_GRAPH(type, nodes) \
+    "(" type "[8,8] x, " type "[8,8] e, " type "[8,8] c) => (g, w) { " nodes " }"
+
+/* Where the result lives that long, since the next product's weights need it; in f32 alone. */
+TEST(lower_backward_takes_gelu_from_its_result) {
+    LOWERS(GELU_GRAPH("float", GELU_AND_GRAD("GeluErf")), nc_lower_backward,
+           "y = nacre.GeluErf(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGradY(d, x, y)");
+    LOWERS(GELU_GRAPH("float", GELU_AND_GRAD("GeluTanh")), nc_lower_backward,
+           "y = nacre.GeluTanh(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluTanhGradY(d, x, y)");
+    LOWERS(GELU_GRAPH("double", GELU_AND_GRAD("GeluErf")), nc_lower_backward,
+           "y = nacre.GeluErf(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGrad(d, x)");
+    LOWERS(GELU_GRAPH("float", "y = nacre.GeluErf(x) w = MatMul(y, e) d = MatMul(e, c) g = nacre.GeluErfGrad(d, x)"),
+           nc_lower_backward,
+           "y = nacre.GeluErf(x); w = MatMul(y, e); d = MatMul(e, c); g = nacre.GeluErfGrad(d, x)");
+    LOWERS(GELU_GRAPH("float", "y = nacre.GeluTanh(x) d = MatMul(e, c) w = MatMul(y, e) g = nacre.GeluErfGrad(d, x)"),
+           nc_lower_backward,
+           "y = nacre.GeluTanh(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGrad(d, x)");
+    READS(GELU_GRAPH("float", GELU_AND_GRAD("GeluErf")),
+          "y = nacre.GeluErf(x) @device; d = MatMul(e, c) @device; w = MatMul(y, e) @device; "
+          "g = nacre.GeluErfGrad(d, x) @device");
 }

@@ -28,6 +28,8 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define SIDE_gelu_grad ~, V_SIDE
 #define SIDE_gelu_tanh ~, V_SIDE
 #define SIDE_gelu_tanh_grad ~, V_SIDE
+#define SIDE_gelu_grad_y ~, V_SIDE
+#define SIDE_gelu_tanh_grad_y ~, V_SIDE
 #define SECOND_(first, second, ...) second
 #define SECOND(...) SECOND_(__VA_ARGS__, ~)
 _Static_assert(NCK_TILE_PAD % (V_SIDE * V_LEN_f32) == 0, "a padded tile is whole steps");

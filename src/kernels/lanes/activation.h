@@ -92,6 +92,17 @@
           L_MUL(L_MUL(L_MUL(L_K(0.39894228040143268), x), L_SUB(L_K(1), L_MUL(t, t))),              \
                 L_ADD(L_K(1), L_MUL(L_K(0.134145), L_MUL(x, x)))))
 
+/* The gradients of both where y is at hand: the share y/x is the integral, in front of any error of its formula; by
+ * tanh the slope is a polynomial of x and the share. 1/2 where y has lost its digits. */
+#define LANE_gelu_share_(x, y) L_SEL(L_LT(L_ABS(x), L_K(1e-30)), L_K(0.5), L_DIV(y, x))
+#define LANE_gelu_grad_y(dy, x, y) \
+    L_MUL(dy, L_ADD(LANE_gelu_share_(x, y), L_MUL(L_MUL(L_K(0.39894228040143268), x), L_BELL(x))))
+#define LANE_gelu_tanh_grad_y(dy, x, y) LANE_gelu_pull_(dy, x, LANE_gelu_share_(x, y))
+#define LANE_gelu_pull_(dy, x, c) \
+    L_MUL(dy, L_ADD(c, L_MUL(L_MUL(L_MUL(x, c), L_SUB(L_K(1), c)), LANE_gelu_u_D_(x))))
+#define LANE_gelu_u_D_(x) /* twice the derivative of u */ \
+    L_ADD(L_K(1.5957691216057308), L_MUL(L_K(0.21406444881780073), L_MUL(x, x)))
+
 /* y = x * sigmoid(alpha*x) */
 #define LANE_swish(x, alpha)        L_MUL(x, LANE_sigmoid(L_MUL(alpha, x)))
 #define LANE_swish_D(x, alpha)      LANE_swish_of_(L_MUL(alpha, x), LANE_sigmoid(L_MUL(alpha, x)))

@@ -91,6 +91,17 @@ TEST(binary_derivatives){
 #undef TERNARY
 }
 
+/* From its own result the slope is that of the formula, at 0 and where y has no digits left too. */
+TEST(derivatives_of_gelu_from_its_result) {
+    const double more[] = {0, 1e-40, 1e-20, 6, 9, 40};
+    for (int i = 0; i < 2 * (N_POINTS + 6); i++) {
+        const double a = i / 2 < N_POINTS ? points[i / 2] : more[i / 2 - N_POINTS], x = i % 2 ? -a : a;
+        CHECK_CLOSE(LANE_gelu_grad_y(3.0, x, LANE_gelu(x)), 3 * LANE_gelu_D(x), nc_tol_difference_lane_f64);
+        CHECK_CLOSE(LANE_gelu_tanh_grad_y(3.0, x, LANE_gelu_tanh(x)), 3 * LANE_gelu_tanh_D(x),
+                    nc_tol_difference_lane_f64);
+    }
+}
+
 TEST(derivatives_at_corners) {
     CHECK_NEAR(LANE_pow_D0(0.0, 0.0, 1.0), 0, 0);
     CHECK_NEAR(LANE_pow_D1(0.0, 2.0, 0.0), 0, 0);

@@ -130,6 +130,15 @@ const nc_card nc_card_gelu_tanh = {.name = "GeluTanh",
                                    .versions = gelu_form_versions,
                                    NC_LANE(gelu_tanh)};
 
+static const nc_op_version gelu_grad_y_versions[] = {
+    {.since = 1, IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"Y", SAME(0)}), OUT({"dX", SAME(0)}), NO_ATTR}, {0}};
+#define GELU_GRAD_Y(name_, lane_)                                                               \
+    {.name = name_, .domain = "nacre", .no_grad = NC_LOWERED_NO_GRAD,                           \
+     .doc = "The gradient of the op it is named after, from its input X and its result Y.",     \
+     .versions = gelu_grad_y_versions, NC_LANE(lane_)}
+const nc_card nc_card_gelu_erf_grad_y = GELU_GRAD_Y("GeluErfGradY", gelu_grad_y);
+const nc_card nc_card_gelu_tanh_grad_y = GELU_GRAD_Y("GeluTanhGradY", gelu_tanh_grad_y);
+
 static nc_code gelu_infer(nc_infer *c) {
     const char *way = nc_attr_str(c->node, "approximate");
     if (way == NULL || (strcmp(way, "none") != 0 && strcmp(way, "tanh") != 0))

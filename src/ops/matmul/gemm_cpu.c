@@ -66,8 +66,6 @@ nc_code nc_gemm_run(const nc_call *c) {
     g.c_rs = g.N;
     g.c_cs = 1;
     g.b_packed = s->packed ? c->packed[0] : NULL;
-    nck_gemm_after after;
-    g.after = nc_product_after(s->body, c, g.N, &after);
     if (bias != NULL) {
         nc_broadcast_strides(bias, 2, y->dims, strides);
         if (nc_dtype_is_float(y->dtype) && s->beta == 1) {
@@ -79,6 +77,8 @@ nc_code nc_gemm_run(const nc_call *c) {
             g.beta = s->beta;
         }
     }
+    nck_gemm_after after;
+    nc_product_after(s->body, c, &g, &after);
     nck_gemm_any(&g, c->workspace, c->pool);
     return NC_OK;
 }

@@ -90,9 +90,9 @@ static nc_code matmul_run(const nc_call *c) {
                                 .b_packed = s->packed ? c->packed[0] : NULL,
                                 .c = c->out[0]->data,
                                 .c_rs = p.N,
-                                .c_cs = 1,
-                                .after = nc_product_after(s->body, c, p.N, &after)},
+                                .c_cs = 1},
                         .walk = &p.batches};
+    nc_product_after(s->body, c, &b.one, &after);
     nck_gemm_batch_run(&b, c->workspace, c->bytes_workspace, c->pool);
     return NC_OK;
 }

@@ -273,6 +273,16 @@ static void gemm_ask(const gemm_target *to, int64_t rows, int64_t es, int64_t la
     for (int64_t i = 0; i < rows; i++, old += to->ld_old * es) __builtin_prefetch(old), __builtin_prefetch(old + last);
 }
 
+/* The same for what comes after the sums: its operands wait in the second cache until the tile is complete. */
+static void gemm_ask_after(const nck_gemm_args *g, int64_t i, int64_t rows, int64_t j, int64_t cols) {
+    for (int k = 1; k < g->after->prog->n_in; k++) {
+        const nck_gemm_operand *o = &g->after->in[k];
+        const float *x = o->data + i * o->rs + j;
+        for (int64_t n = o->rs != 0 && o->cs != 0 ? rows : 0; n > 0; n--, x += o->rs)
+            __builtin_prefetch(x, 0, 2), __builtin_prefetch(x + cols - 1, 0, 2);
+    }
+}
+
 /* Cut [k, k + kc) of the panels of rows times the panel of columns p, whose elements are b. Meanwhile the elements that
  * come after it are asked for, a share with each panel of rows. */
 static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
@@ -292,6 +302,7 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
             if (last && g->bias)
                 to.old = (const char *)g->bias + ((r->i0 + i) * g->bias_rs + p * nr) * es, to.ld_old = g->bias_rs;
             if (far) gemm_ask(&to, rows, es, whole * es - 1);
+            if (far && last && g->after) gemm_ask_after(g, r->i0 + i, rows, p * nr, whole);
         }
         gemm_micro(r, i, rows, k, kc, b, ldb, &to, next + q * share);
         if (to.c == acc) gemm_store(r, acc, r->i0 + i, rows, p, 1, first, last);
