@@ -71,16 +71,33 @@ static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
     return NC_OK;
 }
 
-/* What n takes the gradient of, by its formula, if its result lives until n runs anyway: somebody reads it behind the
- * node that gives dY. */
+static bool may_view(const nc_node *n) { return (n->card->traits & (NC_VIEW_DENSE | NC_VIEW_STRIDED)) && n->out[0]; }
+
+/* Is v, or what may be a view of it, read by a node behind `from` other than `but`? */
+static bool lives_behind(const nc_value *v, const nc_node *from, const nc_node *but) {
+    for (const nc_node *at = from->next; at; at = at->next)
+        if (at != but && reads(at, v)) return true;
+    for (int i = 0; i < v->uses.n; i++) {
+        const nc_node *k = v->uses.v[i].node;
+        if (k->graph == from->graph && may_view(k) && k->in[0] == v && lives_behind(k->out[0], from, but)) return true;
+    }
+    return false;
+}
+
+/* The node of n's graph whose work gives v, or n. */
+static const nc_node *giver(const nc_value *v, const nc_node *n) {
+    while (v->origin == NC_FROM_NODE && may_view(v->def)) v = v->def->in[0];
+    return v->origin == NC_FROM_NODE && v->def->graph == n->graph ? v->def : n;
+}
+
+/* The result of what n takes the gradient of, a formula of the given number, if that lives until n runs anyway:
+ * somebody reads it behind the node that gives dY. */
 static nc_value *kept_result(const nc_node *n, int lane) {
     const nc_value *x = n->in[1];
     for (int i = 0; i < x->uses.n; i++) {
         const nc_node *k = x->uses.v[i].node;
         if (k->graph != n->graph || k->place != n->place || k->recompute || nc_lane_number(k) != lane) continue;
-        const nc_node *dy = n->in[0]->origin == NC_FROM_NODE ? n->in[0]->def : NULL;
-        for (const nc_node *at = dy && dy->graph == n->graph ? dy->next : n->next; at; at = at->next)
-            if (at != n && reads(at, k->out[0])) return k->out[0];
+        if (lives_behind(k->out[0], giver(n->in[0], n), n)) return k->out[0];
     }
     return NULL;
 }
