@@ -2,6 +2,9 @@
 #include "kernels/cpu/optim/optim_kernel.h"
 
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
+
+enum { LINE = V_LEN_f32 > 16 ? V_LEN_f32 : 16, AHEAD = 512 };
 
 typedef struct adam_new {
     v_f32 w, m, v;
@@ -19,16 +22,27 @@ static inline adam_new adam_of(const nck_adam_numbers *k, v_f32 w, v_f32 m, v_f3
     return to;
 }
 
-static void adam(const nck_adam_numbers *numbers, const nck_adam_run *r) {
+static inline void adam_at(const nck_adam_numbers *k, const nck_adam_run *r, int64_t i) {
+    adam_new to = adam_of(k, v_load_f32(r->w + i), v_load_f32(r->m + i), v_load_f32(r->v + i), v_load_f32(r->g + i));
+    v_store_f32(r->new_w + i, to.w);
+    v_store_f32(r->new_m + i, to.m);
+    v_store_f32(r->new_v + i, to.v);
+}
+
+/* A line of each operand at a time, while others are asked for that lie far ahead. */
+static void adam(const nck_adam_numbers *numbers, const nck_adam_run *run) {
     const nck_adam_numbers k = *numbers; /* nothing that is stored may be one of them */
+    const nck_adam_run copy = *run, *r = &copy;
     int64_t i = 0;
-    for (; i + V_LEN_f32 <= r->n; i += V_LEN_f32) {
-        adam_new to =
-            adam_of(&k, v_load_f32(r->w + i), v_load_f32(r->m + i), v_load_f32(r->v + i), v_load_f32(r->g + i));
-        v_store_f32(r->new_w + i, to.w);
-        v_store_f32(r->new_m + i, to.m);
-        v_store_f32(r->new_v + i, to.v);
+    for (; i + LINE <= r->n; i += LINE) {
+        __builtin_prefetch(r->w + i + AHEAD);
+        __builtin_prefetch(r->m + i + AHEAD);
+        __builtin_prefetch(r->v + i + AHEAD);
+        __builtin_prefetch(r->g + i + AHEAD);
+        UNROLL
+        for (int64_t j = 0; j < LINE; j += V_LEN_f32) adam_at(&k, r, i + j);
     }
+    for (; i + V_LEN_f32 <= r->n; i += V_LEN_f32) adam_at(&k, r, i);
     int64_t left = r->n - i;
     if (left == 0) return;
     adam_new to = adam_of(&k, v_load_part_f32(r->w + i, left), v_load_part_f32(r->m + i, left),
