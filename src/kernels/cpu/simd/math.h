@@ -83,11 +83,12 @@ static inline v_f32 v_poly7_f32(v_f32 x, float c0, float c1, float c2, float c3,
 
 /* exp(x) = 2^k * (1 + p), k whole, |x - k*ln2| <= ln2/2. p is r + r^2*q(r), fitted with a relative error of exp below
  * 3.2e-9; leaving the 1 out keeps all digits of p for tanh. ln2 is split so that k*hi is exact. Added to 1.5 * 2^23 a
- * number is rounded to a whole one, which its last bits then are: no conversion, which few units can do. */
-static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *k) {
-    const v_f32 whole = v_set_f32(0x1.8p+23f);
+ * number is rounded to a whole one, which its last bits then are: no conversion, which few units can do. With 127 more
+ * they are the exponent of 2^k, see v_pow2_of_f32. */
+static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *bits) {
+    const v_f32 whole = v_set_f32(0x1.8p+23f + 127);
     v_f32 t = v_fma_f32(x, v_set_f32(0x1.715476p+0f), whole), n = v_sub_f32(t, whole);
-    *k = v_sub_i32(v_to_bits(t), v_set_i32(0x4b400000));
+    *bits = v_to_bits(t);
     v_f32 r = v_fma_f32(n, v_set_f32(-0x1.62e400p-1f), x);
     r = v_fma_f32(n, v_set_f32(-0x1.7f7d1cp-20f), r);
     v_f32 q = v_poly5_f32(r, 0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558f8p-5f, 0x1.123b02p-7f, 0x1.6a2256p-10f);
@@ -97,22 +98,26 @@ static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *k) {
 /* 2^k, -126 <= k <= 127. */
 static inline v_f32 v_pow2_f32(v_i32 k) { return v_from_bits(v_shl_i32(v_add_i32(k, v_set_i32(127)), 23)); }
 
+/* The same of what v_exp_parts_f32 leaves; the k of that. */
+static inline v_f32 v_pow2_of_f32(v_i32 bits) { return v_from_bits(v_shl_i32(bits, 23)); }
+static inline v_i32 v_whole_of_f32(v_i32 bits) { return v_sub_i32(bits, v_set_i32(0x4b400000 + 127)); }
+
 /* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to
  * Inf or round to a denormal. */
 static inline v_f32 v_exp_f32(v_f32 x) {
-    v_i32 k;
+    v_i32 bits;
     x = v_min_f32(v_max_f32(x, v_set_f32(-104.5f)), v_set_f32(89.0f));
-    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &k));
-    v_i32 half = v_shr_i32(k, 1);
+    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &bits));
+    v_i32 k = v_whole_of_f32(bits), half = v_shr_i32(k, 1);
     return v_mul_f32(v_mul_f32(p, v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
 }
 
 /* The same bits where exp(x) is a normal number, for x that are hardly above 0: shares of a sum. Smaller ones are 0. */
 static inline v_f32 v_exp_share_f32(v_f32 x) {
-    v_i32 k;
+    v_i32 bits;
     x = v_min_f32(v_max_f32(x, v_set_f32(-88.0f)), v_set_f32(88.7f));
-    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &k));
-    return v_mul_f32(p, v_pow2_f32(k));
+    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &bits));
+    return v_mul_f32(p, v_pow2_of_f32(bits));
 }
 static inline v_f64 v_exp_share_f64(v_f64 x) { return v_exp_f64(x); }
 
@@ -140,10 +145,10 @@ static inline v_f32 v_log_f32(v_f32 x) {
 
 /* tanh(a) = e/(e + 2), e = exp(2a) - 1 = 2^k*p + (2^k - 1), for a = |x|; from a = 9.02 on it rounds to 1. */
 static inline v_f32 v_tanh_f32(v_f32 x) {
-    v_i32 k;
+    v_i32 bits;
     v_f32 a = v_min_f32(v_abs_f32(x), v_set_f32(10.0f));
-    v_f32 p = v_exp_parts_f32(v_add_f32(a, a), &k);
-    v_f32 s = v_pow2_f32(k);
+    v_f32 p = v_exp_parts_f32(v_add_f32(a, a), &bits);
+    v_f32 s = v_pow2_of_f32(bits);
     v_f32 e = v_fma_f32(s, p, v_sub_f32(s, v_set_f32(1.0f)));
     v_f32 y = v_div_f32(e, v_add_f32(e, v_set_f32(2.0f)));
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
@@ -159,19 +164,19 @@ static inline v_f32 v_erf_f32(v_f32 x) {
     v_f32 near = v_fma_f32(a, q, a);
     v_f32 g = v_poly7_f32(a, -0.00030043773320f, -1.1272514168f, -0.63788315350f, -0.10332728702f, 0.021940399620f,
                           -0.0029724339400f, 0.00018882275526f);
-    v_i32 k; /* g is within [-17, 0]: exp needs neither clamp nor halves */
-    v_f32 e = v_add_f32(one, v_exp_parts_f32(g, &k));
-    v_f32 far = v_sub_f32(one, v_mul_f32(e, v_pow2_f32(k)));
+    v_i32 bits; /* g is within [-17, 0]: exp needs neither clamp nor halves */
+    v_f32 e = v_add_f32(one, v_exp_parts_f32(g, &bits));
+    v_f32 far = v_sub_f32(one, v_mul_f32(e, v_pow2_of_f32(bits)));
     v_f32 y = v_sel_f32(v_lt_f32(a, one), near, far);
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }
 
 /* exp(-x^2/2); 0 from 13.28 on, where 2^k is. */
 static inline v_f32 v_bell_f32(v_f32 x) {
-    v_i32 k;
+    v_i32 bits;
     v_f32 z = v_max_f32(v_mul_f32(v_mul_f32(x, v_set_f32(-0.5f)), x), v_set_f32(-88.0f));
-    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(z, &k));
-    return v_mul_f32(p, v_pow2_f32(k));
+    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(z, &bits));
+    return v_mul_f32(p, v_pow2_of_f32(bits));
 }
 
 /* The normal distribution's integral up to x: exp(-x^2/2)*h(|x|) for negative x, 1 less that of -x for others. h is a
