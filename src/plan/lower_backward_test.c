@@ -58,8 +58,8 @@ TEST(lower_backward_takes_gelu_from_its_result) {
            "y = nacre.GeluErf(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGradY(d, x, y)");
     LOWERS(GELU_GRAPH("float", GELU_AND_GRAD("GeluTanh")), nc_lower_backward,
            "y = nacre.GeluTanh(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluTanhGradY(d, x, y)");
-    LOWERS(GELU_GRAPH("float", "y = nacre.GeluErf(x) r = Transpose(y) d = MatMul(e, c) t = Transpose(d) w = MatMul(r, e) "
-                               "g = nacre.GeluErfGrad(t, x)"),
+    LOWERS(GELU_GRAPH("float", "y = nacre.GeluErf(x) r = Transpose(y) d = MatMul(e, c) t = Transpose(d) "
+                               "w = MatMul(r, e) g = nacre.GeluErfGrad(t, x)"),
            nc_lower_backward,
            "y = nacre.GeluErf(x); r = Transpose(y); d = MatMul(e, c); t = Transpose(d); w = MatMul(r, e); "
            "g = nacre.GeluErfGradY(t, x, y)");

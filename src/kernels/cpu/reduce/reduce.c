@@ -9,38 +9,10 @@
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
-#include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/per_type.h"
-#include "kernels/cpu/reduce/reduce_kernel.h"
+#include "kernels/cpu/reduce/reduce_job.h"
 
 #include <math.h>
-
-enum {
-    SEGMENT = NCK_REDUCE_SEGMENT,
-    RUN = NCK_REDUCE_RUN,
-    STRIP = 64,      /* columns summed together */
-    STRIP_ROWS = 32, /* rows added one by one before they enter the tree */
-    ITEM = 16384,    /* elements an item aims at */
-    SHORT = 8,       /* elements of an output that are not worth a run */
-    JOIN_ITEM = 4096,
-    TREE = 64,      /* levels of a tree over any count */
-    STRIP_TREE = 16 /* levels of a tree over the strips of a segment */
-};
-
-typedef struct reduce_job {
-    nck_reduce_op op;
-    const nc_tensor *x;
-    void *out, *parts; /* parts (n_out, n_segments), in the accumulator's type */
-    /* kept: without the strip's dim when columns; reduced: without its inner dim when rows */
-    const nck_walk *kept, *reduced;
-    int64_t n_out, n_reduced, n_segments;
-    int64_t inner, inner_stride; /* rows: the inner reduced dim; columns: the strip's dim */
-    int64_t group, n_groups;     /* outputs (rows) or strips (columns) per item; items per segment */
-    int64_t n_strips;            /* strips per row of outputs */
-    const nck_reduce_table *table;
-} reduce_job;
-
-static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN; }
 
 #define SUFFIX f32
 #define ELEM float
@@ -68,48 +40,15 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define SUFFIX i32
-#define ELEM int32_t
-#define ACC int64_t
-#define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
-#define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN IS_NAN_INT
-#define LOW INT32_MIN
-#define HIGH INT32_MAX
-#define FINISH_MEAN(a, n) (int32_t)((n) ? (a) / (n) : 0)
-#include "kernels/cpu/reduce/reduce_type.inc"
+static const reduce_loops floats[] = {REDUCE_LOOPS(NC_FLOAT, f32), REDUCE_LOOPS(NC_DOUBLE, f64)};
 
-#define SUFFIX i64
-#define ELEM int64_t
-#define ACC int64_t
-#define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
-#define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN IS_NAN_INT
-#define LOW INT64_MIN
-#define HIGH INT64_MAX
-#define FINISH_MEAN(a, n) ((n) ? (a) / (n) : 0)
-#include "kernels/cpu/reduce/reduce_type.inc"
-
-#define SUFFIX u64
-#define ELEM uint64_t
-#define ACC uint64_t
-#define ADD(a, b) ((a) + (b))
-#define MUL(a, b) ((a) * (b))
-#define IS_NAN IS_NAN_INT
-#define LOW 0
-#define HIGH UINT64_MAX
-#define FINISH_MEAN(a, n) ((n) ? (a) / (uint64_t)(n) : 0)
-#include "kernels/cpu/reduce/reduce_type.inc"
-
-static const struct {
-    nc_dtype type;
-    void (*rows)(void *, int64_t), (*columns)(void *, int64_t), (*join)(void *, int64_t);
-} loops[] = {{NC_FLOAT, reduce_rows_item_f32, reduce_columns_item_f32, reduce_join_item_f32},
-             {NC_DOUBLE, reduce_rows_item_f64, reduce_columns_item_f64, reduce_join_item_f64},
-             {NC_INT32, reduce_rows_item_i32, reduce_columns_item_i32, reduce_join_item_i32},
-             {NC_INT64, reduce_rows_item_i64, reduce_columns_item_i64, reduce_join_item_i64},
-             {NC_UINT64, reduce_rows_item_u64, reduce_columns_item_u64, reduce_join_item_u64}};
-enum { N_LOOPS = sizeof loops / sizeof loops[0] };
+static const reduce_loops *loops_of(nc_dtype type) {
+    for (int i = 0; i < 2; i++)
+        if (floats[i].type == type) return &floats[i];
+    for (int i = 0; i < N_REDUCE_INTS; i++)
+        if (nck_reduce_ints[i].type == type) return &nck_reduce_ints[i];
+    return NULL;
+}
 
 size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced) {
     return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * nc_ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
@@ -151,9 +90,8 @@ static void reduce_nothing(const nc_tensor *x, void *out, nc_pool *pool) {
 }
 
 nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace, nc_pool *pool) {
-    int type = 0;
-    while (type < N_LOOPS && loops[type].type != x->dtype) type++;
-    if (type == N_LOOPS) return NC_E_UNSUPPORTED;
+    const reduce_loops *loops = loops_of(x->dtype);
+    if (loops == NULL) return NC_E_UNSUPPORTED;
     reduce_job j = {
         .op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1, .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];
@@ -170,8 +108,8 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out
         j.n_strips = nc_ceil_div(j.inner, STRIP);
         j.group = nc_max64(1, ITEM / (columns ? span * STRIP : span));
         j.n_groups = nc_ceil_div(columns ? j.n_out / j.inner * j.n_strips : j.n_out, j.group);
-        nc_parallel(pool, j.n_groups * j.n_segments, columns ? loops[type].columns : loops[type].rows, &j);
+        nc_parallel(pool, j.n_groups * j.n_segments, columns ? loops->columns : loops->rows, &j);
     }
-    if (j.n_segments != 1) nc_parallel(pool, nc_ceil_div(j.n_out, JOIN_ITEM), loops[type].join, &j);
+    if (j.n_segments != 1) nc_parallel(pool, nc_ceil_div(j.n_out, JOIN_ITEM), loops->join, &j);
     return NC_OK;
 }
