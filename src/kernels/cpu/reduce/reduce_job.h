@@ -1,5 +1,5 @@
-/* kernels/cpu/reduce/reduce_job.h: what reduce.c and the loops of each type share. Those of floats are in reduce.c, those
- * of integers, which are compiled small, in reduce_int.c. */
+/* kernels/cpu/reduce/reduce_job.h: what reduce.c and the loops of each type share. Those of floats are in reduce.c,
+ * those of integers, which are compiled small, in reduce_int.c. */
 #ifndef NCK_REDUCE_JOB_H
 #define NCK_REDUCE_JOB_H
 
