@@ -388,6 +388,31 @@ def test_codes_are_theirs():
 
 # ---- before and after ----
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+def test_pre_process_of_old_opsets(opset, mode, tmp_path):
+    """What enlarged keeps its values in the opset that quantizing needs. (onnxruntime's tool fails below 10, and changes
+    the values of Resize of opset 10, as onnx's converter does.)"""
+    by_input = [numpy_helper.from_array(np.float32([1, 1, 2, 1.5]), "s")] if opset >= 9 else []
+    told = {} if by_input else {"scales": [1.0, 1.0, 2.0, 1.5]}
+    nodes = [helper.make_node("Relu", ["x"], ["r"]),
+             helper.make_node("Upsample" if opset < 10 else "Resize", ["r", "s"] if by_input else ["r"], ["u"], "up",
+                              mode=mode, **told), helper.make_node("Neg", ["u"], ["y"])]
+    model = helper.make_model(helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, [1, 2, 3, 4]),
+                     *(helper.make_tensor_value_info("s", T.FLOAT, [4]) for _ in by_input)],
+        [helper.make_tensor_value_info("y", T.FLOAT, None)], by_input),
+        opset_imports=[helper.make_opsetid("", opset)], ir_version=4)
+    x = {"x": np.random.default_rng(opset).standard_normal((1, 2, 3, 4)).astype(np.float32)}
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, x)
+    mine.quant_pre_process(model, tmp_path / "p.onnx")
+    got = onnx.load(tmp_path / "p.onnx")
+    onnx.checker.check_model(got, full_check=True)
+    assert quant_utils.get_opset_version(got) == 11 and [n.op_type for n in got.graph.node] == ["Relu", "Resize", "Neg"]
+    for runtime in (onnxruntime, nacre):
+        close(runtime.InferenceSession(got.SerializeToString()).run(None, x)[0], want[0], "ort_f32")
+
+
 def test_pre_process(tmp_path):
     model = models.plain("convolutions")
     model.graph.node.insert(0, helper.make_node("Constant", [], ["unused"], value=numpy_helper.from_array(weight(3))))
