@@ -179,9 +179,11 @@ def dense(sparse: SparseTensor) -> np.ndarray:
 
 
 def from_dense(whole: np.ndarray) -> SparseTensor:
-    """The elements that are not zero, by their places in the tensor laid out in a row."""
-    flat = whole.reshape(-1)
-    at = np.flatnonzero(flat != ("" if whole.dtype.kind == "O" else 0)).astype(np.int64)
+    """The elements that are not zero, by their places in the tensor laid out in a row. A zero below 0 is there, as in
+    onnxruntime."""
+    flat = np.ascontiguousarray(whole).reshape(-1)
+    there = flat != "" if whole.dtype.kind == "O" else flat.view(np.uint8).reshape(flat.size, flat.itemsize).any(1)
+    at = np.flatnonzero(there).astype(np.int64)
     return SparseTensor._made(_COO, whole.shape, flat[at], at)
 
 
