@@ -80,7 +80,8 @@ TEST(rules_choose) {
 TEST(rules_count_the_inputs_that_are_there) {
     const char *rule = "c: Neg(Clip(x, 2)) => Abs(x)";
     MAKES(rule, "(float[n] x) => (y) <const float[] lo = {2}> { c = Clip(x, lo, ) y = Neg(c) }", "y = Abs(x)");
-    MAKES(rule, "(float[n] x) => (y) <const float[] lo = {2}, const float[] hi = {9}> { c = Clip(x, lo, hi) y = Neg(c) }",
+    MAKES(rule,
+          "(float[n] x) => (y) <const float[] lo = {2}, const float[] hi = {9}> { c = Clip(x, lo, hi) y = Neg(c) }",
           "c = Clip(x, lo, hi)\n  y = Neg(c)");
 }
 

@@ -101,7 +101,8 @@ def t5_layers(b, x, mask, layers, past, extra=0, shows=False):
     for k in range(layers):
         x, own = t5_self(b, x, k, past, extra)
         query = b.into_heads(b("MatMul", x, b.weight(f"cross{k}", HIDDEN, HIDDEN, scale=0.6)))
-        x = b.attend(x, query, past("key_cross", k), past("value_cross", k), mask, f"output_cross_qk_{k}" if shows else None)
+        shown = f"output_cross_qk_{k}" if shows else None
+        x = b.attend(x, query, past("key_cross", k), past("value_cross", k), mask, shown)
         presents += own
     return b("MatMul", x, b.weight("head", HIDDEN, VOCABULARY)), presents
 

@@ -1,4 +1,4 @@
-"""nacre.quantization.execution_providers.qnn beside onnxruntime's: the same configs, the same graphs, the same codes."""
+"""nacre.quantization.execution_providers.qnn beside onnxruntime's: the same configs, graphs and codes."""
 import collections
 import copy
 
@@ -51,9 +51,9 @@ def number(name, x):
 
 def branching(opset=17):
     """Branches of products, sums and activations, so that a wish for one tensor reaches several others."""
-    return model([node("MatMul", "x w1", "a"), node("Sigmoid", "a", "b"), node("Add", "b a", "c"), node("Tanh", "c", "d"),
-                  node("LayerNormalization", "c g h", "e"), node("MatMul", "e w2", "f"), node("Mul", "d f", "y"),
-                  node("Relu", "c", "z")],
+    return model([node("MatMul", "x w1", "a"), node("Sigmoid", "a", "b"), node("Add", "b a", "c"),
+                  node("Tanh", "c", "d"), node("LayerNormalization", "c g h", "e"), node("MatMul", "e w2", "f"),
+                  node("Mul", "d f", "y"), node("Relu", "c", "z")],
                  [value("x", 2, 8)], [value("y", 2, 8), value("z", 2, 8)],
                  [array("w1", 8, 8), array("w2", 8, 8), array("g", 8), array("h", 8)], opset)
 
@@ -166,8 +166,8 @@ def normalized(opset):
                   node("ReduceL2", "gelu" + more, "l", **axes), helper.make_node("Clip", ["l", "tiny", ""], ["c"]),
                   node("Expand", "c shape", "w"), node("Div", "gelu w", "y")],
                  [value("x", 2, 3, 8)], [value("y", 2, 3, 8)],
-                 [number("two", 2), number("eps", 1e-5), number("root", 2 ** 0.5), number("one", 1), number("half", 0.5),
-                  number("tiny", 1e-12), array("g", 8), array("b", 8), numpy_helper.from_array(
+                 [number("two", 2), number("eps", 1e-5), number("root", 2 ** 0.5), number("one", 1),
+                  number("half", 0.5), number("tiny", 1e-12), array("g", 8), array("b", 8), numpy_helper.from_array(
                       np.array([2, 3, 8]), "shape"), numpy_helper.from_array(np.array([-1]), "last")], opset)
 
 

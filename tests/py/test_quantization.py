@@ -391,8 +391,8 @@ def test_codes_are_theirs():
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("opset", [7, 8, 9, 10])
 def test_pre_process_of_old_opsets(opset, mode, tmp_path):
-    """What enlarged keeps its values in the opset that quantizing needs. (onnxruntime's tool fails below 10, and changes
-    the values of Resize of opset 10, as onnx's converter does.)"""
+    """What enlarged keeps its values in the opset that quantizing needs. (onnxruntime's tool fails below 10, and
+    changes the values of Resize of opset 10, as onnx's converter does.)"""
     by_input = [numpy_helper.from_array(np.float32([1, 1, 2, 1.5]), "s")] if opset >= 9 else []
     told = {} if by_input else {"scales": [1.0, 1.0, 2.0, 1.5]}
     nodes = [helper.make_node("Relu", ["x"], ["r"]),

@@ -299,8 +299,9 @@ def test_attention_over_a_buffer(filled):
                                 unidirectional=1, **how)
         kinds = dict.fromkeys(["x", "w", "b", "past"], searches.FLOAT)
         ranks = {"x": 3, "w": 2, "b": 1, "mask": 2, "past": 5, "filled": 1}
-        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info(n, kinds.get(n, searches.INT), [None] * ranks[
-            n]) for n in names if n], [helper.make_tensor_value_info(n, searches.FLOAT, None) for n in ("y", "present")])
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph([node], "g", [value(n, kinds.get(n, searches.INT), [None] * ranks[n]) for n in names
+                                                if n], [value(n, searches.FLOAT, None) for n in ("y", "present")])
         return helper.make_model(graph, ir_version=8, opset_imports=[
             helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
     feeds = {"x": x, "w": w, "b": b, "mask": mask}
@@ -362,7 +363,8 @@ def session_of(graph):
 def scores_by_steps(seed, tokens, said):
     """What the decoder shows for each of `tokens` (texts, n) behind the first `said`, one by one in onnxruntime:
     (texts, layers * heads, n - said, frames)."""
-    encoder, decoder = session_of(searches.whisper_encoder(seed)), session_of(searches.whisper_decoder(seed, shows=True))
+    encoder = session_of(searches.whisper_encoder(seed))
+    decoder = session_of(searches.whisper_decoder(seed, shows=True))
     names = [o.name for o in encoder.get_outputs()]
     first = dict(zip(names, encoder.run(None, {"encoder_input_ids": SOUND, "decoder_input_ids": tokens[:, :said]})))
     pasts, shown = {n.replace("present", "past"): x for n, x in first.items() if "present" in n}, []
@@ -381,8 +383,8 @@ def test_scores_of_cross_attention_are_shown(extra, seed):
     sequences, shown = whisper_shown(seed, 1, pairs, extra, min_length=11)
     n = shown.shape[3]
     assert n == 11 - 3 - 1 and shown.dtype == np.float32
-    want = scores_by_steps(seed, sequences[:, 0, :3 + n], 3)[:, [layer * searches.HEADS + head for layer, head in pairs]]
-    close(shown[:, 0], want, "model_f32")
+    heads = [layer * searches.HEADS + head for layer, head in pairs]
+    close(shown[:, 0], scores_by_steps(seed, sequences[:, 0, :3 + n], 3)[:, heads], "model_f32")
 
 
 def test_scores_of_cross_attention_follow_their_beam():

@@ -155,8 +155,8 @@ def test_a_sparse_output(ort):
 
 
 @pytest.mark.parametrize("ort", BOTH)
-@pytest.mark.parametrize("values, left", [([1, 0, 3], [0, 2]), ([1, -0.0, 3], [0, 1, 2]), ([np.nan, 2, np.inf], [0, 1, 2]),
-                                          ([0, 0, 0], [])], ids=str)
+@pytest.mark.parametrize("values, left", [([1, 0, 3], [0, 2]), ([1, -0.0, 3], [0, 1, 2]), ([0, 0, 0], []),
+                                          ([np.nan, 2, np.inf], [0, 1, 2])], ids=str)
 def test_zeros_of_a_sparse_output(ort, values, left):
     """An initializer's zeros are not there in what a run gives; a zero below 0 is."""
     session = ort.InferenceSession(given_out(values), providers=["CPUExecutionProvider"])

@@ -381,8 +381,8 @@ def update_opset_version(model: ModelProto, weight_type: Any, activation_type: A
 
 
 def convert_version(model: ModelProto, version: int) -> ModelProto:
-    """The model in a later opset. onnx's converter has no way for Upsample, which opset 10 took out, and gives Resize of
-    opset 10 other coordinates: it sees an Identity in the place of both."""
+    """The model in a later opset. onnx's converter has no way for Upsample, which opset 10 took out, and gives Resize
+    of opset 10 other coordinates: it sees an Identity in the place of both."""
     from nacre.quantization.fusions import ReplaceUpsampleWithResize
     from nacre.quantization.onnx_model import ONNXModel
     if get_opset_version(model) > 10:

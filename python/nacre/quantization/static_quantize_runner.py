@@ -36,7 +36,7 @@ class OnnxModelCalibrationDataReader(CalibrationDataReader):
         names = [i.name for i in nacre.InferenceSession(str(model_path)).get_inputs()]
         folders = sorted(p for p in Path(self.model_dir).iterdir() if p.name.startswith("test_data_set_"))
         if not folders:
-            raise ValueError(f"{model_path}: no folder test_data_set_* beside it, so there is nothing to calibrate with")
+            raise ValueError(f"{model_path}: no folder test_data_set_* beside it: nothing to calibrate with")
         self.calibration_data = iter([{name: self.read_onnx_pb_data(folder / f"input_{i}.pb")
                                        for i, name in enumerate(names)} for folder in folders])
 

@@ -1,5 +1,5 @@
-"""python -m nacre.tools.onnxruntime_test MODEL: runs a model on random inputs and says how long a run took. 'nacre bench'
-measures with care."""
+"""python -m nacre.tools.onnxruntime_test MODEL: runs a model on random inputs and says how long that took. 'nacre
+bench' measures with care."""
 from __future__ import annotations
 
 import argparse

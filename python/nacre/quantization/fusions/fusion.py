@@ -1,4 +1,4 @@
-"""What fusions are made from: Fusion calls fuse() for every node of one operator, as scripts that derive from it expect;
+"""What fusions are made from: Fusion calls fuse() for every node of one operator, as scripts that derive from it want;
 RuleFusion says in the words of docs/patterns.md what it looks for, and the library finds it."""
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upsample, which opset 10 took out, and the Resize of opset 10 as the Resize of later opsets that computes the same."""
+"""Upsample, which opset 10 took out, and the Resize of opset 10 as the Resize of later opsets that does the same."""
 from __future__ import annotations
 
 from typing import List

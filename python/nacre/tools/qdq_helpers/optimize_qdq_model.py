@@ -1,5 +1,5 @@
-"""python -m nacre.tools.qdq_helpers.optimize_qdq_model IN OUT: a copy. What the command once did, sessions do themselves
-when they load a model."""
+"""python -m nacre.tools.qdq_helpers.optimize_qdq_model IN OUT: a copy. What the command once did, sessions do
+themselves when they load a model."""
 from __future__ import annotations
 
 import argparse

@@ -23,8 +23,8 @@ class TensorTypeRequest:
 
 
 class MixedPrecisionTensorQuantOverridesFixer:
-    """apply() adds to the overrides what the wishes in them entail: a tensor that is to have another type gives that type
-    to all float activations of the nodes that make and read it, and the tensors at the rim get a "convert"."""
+    """apply() adds to the overrides what the wishes in them entail: a tensor that is to have another type gives that
+    type to all float activations of the nodes that make and read it, and the tensors at the rim get a "convert"."""
 
     def __init__(self, overrides: TensorQuantOverridesHelper, producers: Dict[str, NodeProto],
                  consumers: Dict[str, List[NodeProto]], value_infos: Dict[str, onnx.ValueInfoProto],

@@ -39,10 +39,10 @@ def get_qnn_qdq_config(model_input: Union[str, Path, onnx.ModelProto], calibrati
                        stride: Optional[int] = None, calibration_providers: Optional[List[str]] = None,
                        op_types_to_quantize: Optional[List[str]] = None,
                        nodes_to_exclude: Optional[List[str]] = None) -> StaticQuantConfig:
-    """A config for quantize(). init_overrides are wishes for single tensors (tensor_quant_overrides.py), of which a copy
-    is completed: add_qtype_converts brings the neighbours of tensors of another type to that type; weights of MatMul and
-    LayerNormalization get the weight's type; results of Sigmoid and Tanh in 16 bits get the scale that the provider
-    demands. weight_symmetric is True by default where weights are signed."""
+    """A config for quantize(). init_overrides are wishes for single tensors (tensor_quant_overrides.py), of which a
+    copy is completed: add_qtype_converts brings the neighbours of tensors of another type to that type; weights of
+    MatMul and LayerNormalization get the weight's type; results of Sigmoid and Tanh in 16 bits get the scale that the
+    provider demands. weight_symmetric is True by default where weights are signed."""
     if weight_symmetric is None:
         weight_symmetric = weight_type in (QuantType.QInt8, QuantType.QInt16)
     model = model_input if isinstance(model_input, onnx.ModelProto) else onnx.load(str(model_input),
