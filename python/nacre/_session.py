@@ -162,7 +162,8 @@ class Session:
         return list(self._providers)
 
     def get_provider_options(self) -> Dict[str, Dict[str, str]]:
-        return {name: dict(own) for name, own in self._providers.items()}
+        """Those that a provider knows; the CPU's has none."""
+        return {name: {} if name == "CPUExecutionProvider" else dict(own) for name, own in self._providers.items()}
 
     # ---- running ----
 

@@ -386,6 +386,36 @@ def test_codes_are_theirs():
         assert set(getattr(registry, name)) == set(getattr(their_registry, name))
 
 
+class Listed:
+    def __init__(self, examples):
+        self.left = list(examples)
+
+    def get_next(self):
+        return self.left.pop(0) if self.left else None
+
+
+@pytest.mark.parametrize("told", [{}, {"AddQDQPairToWeight": True, "DedicatedQDQPair": True},
+                                  {"OpTypesToExcludeOutputQuantization": ["Split"]}], ids=str)
+def test_parts_have_the_codes_of_the_whole(told, tmp_path):
+    """A Split at the beginning of a model: its input gets codes, and the parts the same ones."""
+    value, r = helper.make_tensor_value_info, np.random.default_rng(8)
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("Split", ["x"], ["a", "b"], "split", axis=1),
+         helper.make_node("Concat", ["b", "a"], ["c"], "concat", axis=1),
+         helper.make_node("MatMul", ["c", "w"], ["y"], "product")], "g", [value("x", T.FLOAT, ["n", 4])],
+        [value("y", T.FLOAT, ["n", 4])], [numpy_helper.from_array(r.standard_normal((4, 4)).astype(np.float32), "w")]),
+        opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    examples = [{"x": r.standard_normal((8, 4)).astype(np.float32)} for _ in range(3)]
+    made = []
+    for side, name in ((mine, "m.onnx"), (theirs, "t.onnx")):
+        side.quantize_static(model, tmp_path / name, Listed(examples), extra_options=dict(told))
+        made.append(onnx.load(tmp_path / name))
+    assert collections.Counter(n.op_type for n in made[0].graph.node) == collections.Counter(
+        n.op_type for n in made[1].graph.node)
+    both = [nacre.InferenceSession(m.SerializeToString()).run(None, examples[0])[0] for m in made]
+    close(both[0], both[1], "ort_f32")
+
+
 # ---- before and after ----
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
