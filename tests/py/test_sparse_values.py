@@ -91,6 +91,15 @@ def test_dense_forms():
     assert _sparse.dense(texts).tolist() == [["", "a", ""], ["", "b", ""], ["", "", "c"]]
 
 
+@pytest.mark.parametrize("ort", BOTH)
+def test_rows_without_elements(ort):
+    nothing = np.array([], np.int64)
+    made = ort.SparseTensor.sparse_csr_from_numpy([3, 4], np.float32([]), nothing, nothing, cpu(ort))
+    assert made.dense_shape() == [3, 4] and made.values().size == 0 and made.as_csrc_view().inner().size == 0
+    if ort is nacre:
+        assert np.array_equal(_sparse.dense(made), np.zeros((3, 4)))
+
+
 @pytest.mark.parametrize("wrong", [lambda: coo(nacre, places=np.int64([1, 4, 99])),
                                    lambda: csr(nacre, inner=(1, 1, 7)), lambda: csr(nacre, outer=(0, 1, 9, 3))])
 def test_places_outside_of_the_shape(wrong):
