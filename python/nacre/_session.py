@@ -14,7 +14,7 @@ from nacre._device import (OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo, Pr
 from nacre._native import NativeSession
 from nacre._options import RunOptions, SessionOptions
 from nacre._profile import Profile
-from nacre._sparse import from_dense
+from nacre._sparse import SparseTensor, from_dense
 from nacre._state import State
 from nacre._value import OrtValue
 
@@ -62,6 +62,14 @@ def _source(path_or_bytes: Any) -> Union[str, bytes]:
     if hasattr(path_or_bytes, "SerializeToString"):
         return bytes(path_or_bytes.SerializeToString())
     raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+
+
+def _elements(name: str, value: _core.Value, fed: Mapping[str, Any]) -> SparseTensor:
+    """A sparse output: an input that the model gives back as it was fed; else what is not zero, as in onnxruntime."""
+    given = fed.get(name)
+    if isinstance(given, OrtValue):
+        given = given._sparse
+    return given if isinstance(given, SparseTensor) else from_dense(_types.to_numpy(value))
 
 
 def _inner(state: Optional[State]) -> Optional[_core.State]:
@@ -154,7 +162,8 @@ class Session:
         return list(self._providers)
 
     def get_provider_options(self) -> Dict[str, Dict[str, str]]:
-        return {name: dict(own) for name, own in self._providers.items()}
+        """Those that a provider knows; the CPU's has none."""
+        return {name: {} if name == "CPUExecutionProvider" else dict(own) for name, own in self._providers.items()}
 
     # ---- running ----
 
@@ -218,14 +227,14 @@ class Session:
         if not self._sparse:
             return [_types.to_python(v) for v in values]
         wanted = list(output_names) if output_names else self._output_names
-        return [from_dense(_types.to_numpy(v)) if name in self._sparse else _types.to_python(v)
+        return [_elements(name, v, input_feed) if name in self._sparse else _types.to_python(v)
                 for name, v in zip(wanted, values)]
 
-    def _ortvalue(self, name: str, value: _core.Value) -> OrtValue:
+    def _ortvalue(self, name: str, value: _core.Value, fed: Mapping[str, Any] = {}) -> OrtValue:  # noqa: B006
         """An output as an OrtValue; one that the model calls sparse as the elements that are there."""
         made = OrtValue(value)
         if name in self._sparse:
-            made._sparse = from_dense(_types.to_numpy(value))
+            made._sparse = _elements(name, value, fed)
         return made
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
@@ -252,7 +261,8 @@ class Session:
         """As run, with OrtValues in and out."""
         feeds = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
         wanted = list(output_names) if output_names else self._output_names
-        return [self._ortvalue(n, v) for n, v in zip(wanted, self._run(wanted, feeds, run_options, state))]
+        results = self._run(wanted, feeds, run_options, state)
+        return [self._ortvalue(n, v, input_dict_ort_values) for n, v in zip(wanted, results)]
 
     def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
                                 feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],

@@ -96,6 +96,8 @@ class SparseTensor:
         inner, outer = _integers(inner_indices, np.int64), _integers(outer_indices, np.int64)
         if len(dense_shape) != 2:
             raise RuntimeError(f"CSR: expected a shape of two dims, got {list(dense_shape)}")
+        if values.size == 0 and outer.size == 0:  # onnxruntime's way to say that no row has an element
+            outer = np.zeros(max(int(dense_shape[0]), 0) + 1, np.int64)
         if inner.shape != values.shape or outer.shape != (int(dense_shape[0]) + 1,):
             raise RuntimeError(f"CSR: {values.size} values in {dense_shape[0]} rows need {values.size} inner and "
                                f"{int(dense_shape[0]) + 1} outer indices, got {inner.shape} and {outer.shape}")
@@ -179,9 +181,11 @@ def dense(sparse: SparseTensor) -> np.ndarray:
 
 
 def from_dense(whole: np.ndarray) -> SparseTensor:
-    """The elements that are not zero, by their places in the tensor laid out in a row."""
-    flat = whole.reshape(-1)
-    at = np.flatnonzero(flat != ("" if whole.dtype.kind == "O" else 0)).astype(np.int64)
+    """The elements that are not zero, by their places in the tensor laid out in a row. A zero below 0 is there, as in
+    onnxruntime."""
+    flat = np.ascontiguousarray(whole).reshape(-1)
+    there = flat != "" if whole.dtype.kind == "O" else flat.view(np.uint8).reshape(flat.size, flat.itemsize).any(1)
+    at = np.flatnonzero(there).astype(np.int64)
     return SparseTensor._made(_COO, whole.shape, flat[at], at)
 
 

@@ -184,7 +184,7 @@ static nc_code load_model(nc_loader *l, nc_bytes b) {
     NC_TRY(nc_ort_is_model(b) ? take_ort(l, &b) : keep_bytes(l));
     l->bytes_file = b.n;
     NC_TRY(nc_pb_read_model(l->w, b, &pb));
-    if (!NC_PB_HAS(pb, ModelProto_graph)) NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.graph is missing");
+    if (!NC_PB_HAS(pb, ModelProto_graph)) NC_FAIL(l->w, NC_E_ARGUMENT, "ModelProto.graph is missing");
     NC_TRY(load_header(l, b, &pb));
     nc_pb_graph graph;
     NC_TRY(nc_pb_read_graph(l->w, pb.graph, &graph));

@@ -61,6 +61,14 @@ const nc_case nc_contrib_cases[] = {
     {"ms_attention", THREE("Attention<num_heads = 2>", "float[2,n,5]", "float[5,12]", "float[12]")},
     {"ms_attention_past", HEAD "(float[2,3,5] x, float[5,12] w, float[2,2,2,4,2] p) => (y, z) "
                                "{ y, z = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, w, , , p) }"},
+    {"ms_attention_buffer",
+     HEAD "(float[2,3,5] x, float[5,12] w, float[2,2,2,7,2] p) => (y, z) <const int32[1] l = {2}, const int32[2,5] m = "
+          "{1, 1, 1, 1, 1, 0, 1, 1, 1, 1}> { y, z = com.microsoft.Attention<num_heads = 2, unidirectional = 1, "
+          "past_present_share_buffer = 1>(x, w, , m, p, , l) }"},
+    {"ms_attention_buffer_of_nothing",
+     HEAD "(float[2,3,5] x, float[5,12] w, float[2,2,2,3,2] p) => (y, z) <const int32[1] l = {0}> { y, z = "
+          "com.microsoft.Attention<num_heads = 2, unidirectional = 1, past_present_share_buffer = 1>(x, w, , , p, , l) "
+          "}"},
     {"ms_attention_mask", HEAD "(float[2,3,5] x, float[5,12] w) => (y) <const int32[2,3] m = {1, 1, 0, 1, 0, 1}> "
                                "{ y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }"},
     {"ms_attention_half", TWO("Attention<num_heads = 2>", "float16[2,n,5]", "float16[5,12]"), VALUE},

@@ -114,6 +114,13 @@ static bool is_near(const nc_literal *l, double want) {
     return l->n > 0;
 }
 
+/* Has n so many inputs? Those left out at the end (Clip's bounds, as PyTorch's exporter writes them) do not count. */
+static bool has_inputs(const nc_node *n, int count) {
+    for (int i = count; i < n->n_in; i++)
+        if (n->in[i] != NULL) return false;
+    return n->n_in >= count;
+}
+
 /* The arguments of n one by one, exchanged if `swap`, which takes two of them. What stands behind an argument that does
  * not fit is never read: most fail at the first. */
 static bool match_in_order(nc_match *m, const char *args, const nc_node *n, bool swap) {
@@ -125,7 +132,7 @@ static bool match_in_order(nc_match *m, const char *args, const nc_node *n, bool
         if (v == NULL || !match_value(m, s, v)) return false;
         count++;
         s = behind(m, s);
-        if (*s != ',') return n->n_in == count && (!swap || count == 2);
+        if (*s != ',') return has_inputs(n, count) && (!swap || count == 2);
     }
 }
 

@@ -76,6 +76,15 @@ TEST(rules_choose) {
           "y = Elu(x)");
 }
 
+/* An input that is left out at the end is as good as none; one that is there is not. */
+TEST(rules_count_the_inputs_that_are_there) {
+    const char *rule = "c: Neg(Clip(x, 2)) => Abs(x)";
+    MAKES(rule, "(float[n] x) => (y) <const float[] lo = {2}> { c = Clip(x, lo, ) y = Neg(c) }", "y = Abs(x)");
+    MAKES(rule,
+          "(float[n] x) => (y) <const float[] lo = {2}, const float[] hi = {9}> { c = Clip(x, lo, hi) y = Neg(c) }",
+          "c = Clip(x, lo, hi)\n  y = Neg(c)");
+}
+
 TEST(rules_leave_what_does_not_fit) {
     /* used elsewhere; not in this opset; a constant of several elements; a number of the wrong kind */
     MAKES("r: Relu(Neg(x)) => Abs(x)", "(float[n] x) => (y, a) { a = Neg(x) y = Relu(a) }",

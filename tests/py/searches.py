@@ -40,9 +40,10 @@ class Body:
     def into_heads(self, x):
         return self("Transpose", self("Reshape", x, self.ints(0, 0, HEADS, SIZE)), perm=[0, 2, 1, 3])
 
-    def attend(self, x, query, keys, values, mask=None):
-        """x plus what it finds; keys and values (rows, heads, tokens, size), mask (rows, tokens) of 0 and 1."""
-        found = self("MatMul", query, self("Transpose", keys, perm=[0, 1, 3, 2]))
+    def attend(self, x, query, keys, values, mask=None, shown=None):
+        """x plus what it finds; keys and values (rows, heads, tokens, size), mask (rows, tokens) of 0 and 1. shown: a
+        name for the scores."""
+        found = self("MatMul", query, self("Transpose", keys, perm=[0, 1, 3, 2]), out=shown)
         if mask:
             hidden = self("Mul", self("Sub", self("Cast", mask, to=FLOAT), self.const("one", np.float32(1))),
                           self.const("far", np.float32(1e4)))
@@ -51,42 +52,59 @@ class Body:
         return self("Add", x, self("Reshape", self("Transpose", out, perm=[0, 2, 1, 3]), self.ints(0, 0, HIDDEN)))
 
 
-def gpt(seed, layers=2, prefix=""):
+#: What decoders take whose pasts are buffers: the first of these, or all.
+EXTRA = [("past_sequence_length", INT, 1), ("beam_width", INT, 1), ("cache_indirection", INT, "texts", "beams", "room")]
+
+
+def gpt(seed, layers=2, prefix="", extra=0):
+    """extra: 0 pasts of their own length; 1 buffers; 3 buffers, read by a decoder of one token."""
     b = Body(seed, prefix)
+    op, how = ("DecoderMaskedSelfAttention", {}) if extra == 3 else ("Attention", {"unidirectional": 1})
+    how |= {"past_present_share_buffer": 1} if extra else {}
+    more = ["", *(name for name, *_ in EXTRA[:extra])] if extra else []
     x = b("Add", b("Gather", b.weight("words", VOCABULARY, HIDDEN), "input_ids"),
           b("Gather", b.weight("places", 64, HIDDEN), "position_ids"))
     for k in range(layers):
-        y, present = b("Attention", x, b.weight(f"qkv{k}", HIDDEN, 3 * HIDDEN, scale=0.7),
-                       b.weight(f"bias{k}", 3 * HIDDEN), "attention_mask", f"past_{k}", n_out=2, domain="com.microsoft",
-                       num_heads=HEADS, unidirectional=1)
+        y, present = b(op, x, b.weight(f"qkv{k}", HIDDEN, 3 * HIDDEN, scale=0.7), b.weight(f"bias{k}", 3 * HIDDEN),
+                       "attention_mask", f"past_{k}", *more, n_out=2, domain="com.microsoft", num_heads=HEADS, **how)
         b.nodes[-1].output[1] = f"present_{k}"
         x = b("Add", x, b("Tanh", b("MatMul", y, b.weight(f"mlp{k}", HIDDEN, HIDDEN))))
     b("MatMul", x, b.weight("head", HIDDEN, VOCABULARY), out="logits")
     past = (FLOAT, 2, "rows", HEADS, "past", SIZE)
     return b.graph([("input_ids", INT, "rows", "tokens"), ("position_ids", INT, "rows", "tokens"),
-                    ("attention_mask", INT, "rows", "total"), *[(f"past_{k}", *past) for k in range(layers)]],
+                    ("attention_mask", INT, "rows", "total"), *[(f"past_{k}", *past) for k in range(layers)],
+                    *EXTRA[:extra]],
                    [("logits", FLOAT, "rows", "tokens", VOCABULARY),
-                    *[(f"present_{k}", FLOAT, 2, "rows", HEADS, "total", SIZE) for k in range(layers)]])
-
-
-def t5_layers(b, x, mask, layers, past):
-    """The decoder's layers: past(which, k) names what came before, None where there is nothing."""
-    presents = []
-    for k in range(layers):
-        own = []
-        for which in ("key", "value"):
-            new = b.into_heads(b("MatMul", x, b.weight(f"self_{which}{k}", HIDDEN, HIDDEN, scale=0.6)))
-            old = past(f"{which}_self", k)
-            own.append(b("Concat", old, new, axis=2) if old else new)
-        query = b.into_heads(b("MatMul", x, b.weight(f"query{k}", HIDDEN, HIDDEN, scale=0.6)))
-        x = b.attend(x, query, *own)
-        query = b.into_heads(b("MatMul", x, b.weight(f"cross{k}", HIDDEN, HIDDEN, scale=0.6)))
-        x = b.attend(x, query, past("key_cross", k), past("value_cross", k), mask)
-        presents += own
-    return b("MatMul", x, b.weight("head", HIDDEN, VOCABULARY)), presents
+                    *[(f"present_{k}", FLOAT, 2, "rows", HEADS, "after", SIZE) for k in range(layers)]])
 
 
 PARTS = ("key", "value")
+
+
+def t5_self(b, x, k, past, extra):
+    """x behind the attention of layer k to what was said, and its keys and values."""
+    new = [b("MatMul", x, b.weight(f"self_{which}{k}", HIDDEN, HIDDEN, scale=0.6)) for which in PARTS]
+    query = b("MatMul", x, b.weight(f"query{k}", HIDDEN, HIDDEN, scale=0.6))
+    old = [past(f"{which}_self", k) for which in PARTS]
+    if extra:
+        y, *own = b("DecoderMaskedMultiHeadAttention", query, *new, "", "", *old, *(name for name, *_ in EXTRA[:extra]),
+                    n_out=3, domain="com.microsoft", num_heads=HEADS, scale=1.0, past_present_share_buffer=1)
+        return b("Add", x, y), own
+    new = [b.into_heads(x) for x in new]
+    own = [b("Concat", o, n, axis=2) if o else n for o, n in zip(old, new)]
+    return b.attend(x, b.into_heads(query), *own), own
+
+
+def t5_layers(b, x, mask, layers, past, extra=0, shows=False):
+    """The decoder's layers: past(which, k) names what came before, None where there is nothing."""
+    presents = []
+    for k in range(layers):
+        x, own = t5_self(b, x, k, past, extra)
+        query = b.into_heads(b("MatMul", x, b.weight(f"cross{k}", HIDDEN, HIDDEN, scale=0.6)))
+        shown = f"output_cross_qk_{k}" if shows else None
+        x = b.attend(x, query, past("key_cross", k), past("value_cross", k), mask, shown)
+        presents += own
+    return b("MatMul", x, b.weight("head", HIDDEN, VOCABULARY)), presents
 
 
 def t5_encoder(seed, layers=2, begins=True):
@@ -112,12 +130,12 @@ def t5_encoder(seed, layers=2, begins=True):
                     for n, _ in named])
 
 
-def t5_decoder(seed, layers=2, hidden=True):
+def t5_decoder(seed, layers=2, hidden=True, extra=0):
     b = Body(seed, "d_")
     x = b("Gather", b.weight("words", VOCABULARY, HIDDEN), "input_ids")
     if hidden:  # of no consequence, as in models whose pasts hold all that is needed
         x = b("Add", x, b("Mul", b("ReduceMean", "encoder_hidden_states", axes=[1]), b.const("none", np.float32(0))))
-    logits, own = t5_layers(b, x, "encoder_attention_mask", layers, lambda which, k: f"past_{which}_{k}")
+    logits, own = t5_layers(b, x, "encoder_attention_mask", layers, lambda which, k: f"past_{which}_{k}", extra)
     b("Identity", logits, out="logits")
     for i, v in enumerate(own):
         b("Identity", v, out=f"present_{PARTS[i % 2]}_self_{i // 2}")
@@ -126,9 +144,11 @@ def t5_decoder(seed, layers=2, hidden=True):
     for kind, length in (("self", "past"), ("cross", "tokens")):
         inputs += [(f"past_{part}_{kind}_{k}", FLOAT, "rows", HEADS, length, SIZE) for k in range(layers)
                    for part in PARTS]
-    return b.graph(inputs, [("logits", FLOAT, "rows", 1, VOCABULARY),
-                            *[(f"present_{PARTS[i % 2]}_self_{i // 2}", FLOAT, "rows", HEADS, "total", SIZE)
-                              for i in range(2 * layers)]])
+    return b.graph(inputs + EXTRA[:extra], [("logits", FLOAT, "rows", 1, VOCABULARY), *t5_presents(layers)])
+
+
+def t5_presents(layers):
+    return [(f"present_{PARTS[i % 2]}_self_{i // 2}", FLOAT, "rows", HEADS, "total", SIZE) for i in range(2 * layers)]
 
 
 def whisper_encoder(seed, layers=2, mels=3):
@@ -152,12 +172,12 @@ def whisper_encoder(seed, layers=2, mels=3):
                     for n, _ in named])
 
 
-def whisper_decoder(seed, layers=2, hidden=False):
+def whisper_decoder(seed, layers=2, hidden=False, extra=0, shows=False):
     b = Body(seed, "d_")
     x = b("Gather", b.weight("words", VOCABULARY, HIDDEN), "input_ids")
     if hidden:
         x = b("Add", x, b("Mul", b("ReduceMean", "encoder_hidden_states", axes=[1]), b.const("none", np.float32(0))))
-    logits, own = t5_layers(b, x, None, layers, lambda which, k: f"past_{which}_{k}")
+    logits, own = t5_layers(b, x, None, layers, lambda which, k: f"past_{which}_{k}", extra, shows)
     b("Identity", logits, out="logits")
     for i, v in enumerate(own):
         b("Identity", v, out=f"present_{PARTS[i % 2]}_self_{i // 2}")
@@ -166,9 +186,8 @@ def whisper_decoder(seed, layers=2, hidden=False):
     for kind, length in (("self", "past"), ("cross", "frames")):
         inputs += [(f"past_{part}_{kind}_{k}", FLOAT, "rows", HEADS, length, SIZE) for k in range(layers)
                    for part in PARTS]
-    return b.graph(inputs, [("logits", FLOAT, "rows", 1, VOCABULARY),
-                            *[(f"present_{PARTS[i % 2]}_self_{i // 2}", FLOAT, "rows", HEADS, "total", SIZE)
-                              for i in range(2 * layers)]])
+    shown = [(f"output_cross_qk_{k}", FLOAT, "rows", HEADS, 1, "frames") for k in range(layers)] if shows else []
+    return b.graph(inputs + EXTRA[:extra], [("logits", FLOAT, "rows", 1, VOCABULARY), *t5_presents(layers), *shown])
 
 
 def search(op, inputs, outputs, **attributes):

@@ -165,8 +165,6 @@ GRAPH = "InvalidGraph for whatever the graph says wrongly; onnxruntime's class t
 #: Where Nacre differs: (here, there, why).
 DIFFERENT = {
     "load_folder": ("NoSuchFile", "InvalidProtobuf", "a folder is no file"),
-    "load_empty": ("InvalidProtobuf", "InvalidArgument", "bytes without a graph are no model"),
-    "load_no_graph": ("InvalidProtobuf", "InvalidArgument", "bytes without a graph are no model"),
     "load_no_opset": ("InvalidProtobuf", "Fail", "bytes without an opset are no model"),
     "load_cycle": ("InvalidGraph", "Fail", GRAPH),
     "load_missing_input": ("InvalidGraph", "InvalidArgument", GRAPH),

@@ -58,6 +58,9 @@ def test_signatures_are_the_same(data):
         assert getattr(meta[0], name) == getattr(meta[1], name), name
     assert mine.get_providers() == theirs.get_providers()
     assert mine.get_provider_options() == theirs.get_provider_options()
+    told = [s.InferenceSession(package.affine(), providers=[("CPUExecutionProvider", {"use_arena": "0"})])
+            for s in (nacre, ort)]
+    assert told[0].get_provider_options() == told[1].get_provider_options()
 
 
 def test_defaults_of_options_are_the_same():

@@ -386,7 +386,62 @@ def test_codes_are_theirs():
         assert set(getattr(registry, name)) == set(getattr(their_registry, name))
 
 
+class Listed:
+    def __init__(self, examples):
+        self.left = list(examples)
+
+    def get_next(self):
+        return self.left.pop(0) if self.left else None
+
+
+@pytest.mark.parametrize("told", [{}, {"AddQDQPairToWeight": True, "DedicatedQDQPair": True},
+                                  {"OpTypesToExcludeOutputQuantization": ["Split"]}], ids=str)
+def test_parts_have_the_codes_of_the_whole(told, tmp_path):
+    """A Split at the beginning of a model: its input gets codes, and the parts the same ones."""
+    value, r = helper.make_tensor_value_info, np.random.default_rng(8)
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("Split", ["x"], ["a", "b"], "split", axis=1),
+         helper.make_node("Concat", ["b", "a"], ["c"], "concat", axis=1),
+         helper.make_node("MatMul", ["c", "w"], ["y"], "product")], "g", [value("x", T.FLOAT, ["n", 4])],
+        [value("y", T.FLOAT, ["n", 4])], [numpy_helper.from_array(r.standard_normal((4, 4)).astype(np.float32), "w")]),
+        opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    examples = [{"x": r.standard_normal((8, 4)).astype(np.float32)} for _ in range(3)]
+    made = []
+    for side, name in ((mine, "m.onnx"), (theirs, "t.onnx")):
+        side.quantize_static(model, tmp_path / name, Listed(examples), extra_options=dict(told))
+        made.append(onnx.load(tmp_path / name))
+    assert collections.Counter(n.op_type for n in made[0].graph.node) == collections.Counter(
+        n.op_type for n in made[1].graph.node)
+    both = [nacre.InferenceSession(m.SerializeToString()).run(None, examples[0])[0] for m in made]
+    close(both[0], both[1], "ort_f32")
+
+
 # ---- before and after ----
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+def test_pre_process_of_old_opsets(opset, mode, tmp_path):
+    """What enlarged keeps its values in the opset that quantizing needs. (onnxruntime's tool fails below 10, and
+    changes the values of Resize of opset 10, as onnx's converter does.)"""
+    by_input = [numpy_helper.from_array(np.float32([1, 1, 2, 1.5]), "s")] if opset >= 9 else []
+    told = {} if by_input else {"scales": [1.0, 1.0, 2.0, 1.5]}
+    nodes = [helper.make_node("Relu", ["x"], ["r"]),
+             helper.make_node("Upsample" if opset < 10 else "Resize", ["r", "s"] if by_input else ["r"], ["u"], "up",
+                              mode=mode, **told), helper.make_node("Neg", ["u"], ["y"])]
+    model = helper.make_model(helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, [1, 2, 3, 4]),
+                     *(helper.make_tensor_value_info("s", T.FLOAT, [4]) for _ in by_input)],
+        [helper.make_tensor_value_info("y", T.FLOAT, None)], by_input),
+        opset_imports=[helper.make_opsetid("", opset)], ir_version=4)
+    x = {"x": np.random.default_rng(opset).standard_normal((1, 2, 3, 4)).astype(np.float32)}
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, x)
+    mine.quant_pre_process(model, tmp_path / "p.onnx")
+    got = onnx.load(tmp_path / "p.onnx")
+    onnx.checker.check_model(got, full_check=True)
+    assert quant_utils.get_opset_version(got) == 11 and [n.op_type for n in got.graph.node] == ["Relu", "Resize", "Neg"]
+    for runtime in (onnxruntime, nacre):
+        close(runtime.InferenceSession(got.SerializeToString()).run(None, x)[0], want[0], "ort_f32")
+
 
 def test_pre_process(tmp_path):
     model = models.plain("convolutions")

@@ -202,14 +202,14 @@ def test_whisper_whose_decoder_takes_hidden_states():
 @pytest.mark.parametrize("given, outputs, words", [
     ({"extra_decoding_ids": np.zeros(2, np.int32)}, 1, "extra_decoding_ids has 1 dims, expected 2"),
     ({"extra_decoding_ids": np.zeros((3, 1), np.int32)}, 1, "dim 0 of extra_decoding_ids is 3, expected 2"),
-    ({"cross_qk_layer_head": np.zeros((1, 2), np.int32)}, 1, "cross_qk_layer_head is not supported"),
+    ({}, 4, "decoder_output_cross_qk is 0"),
     ({}, 5, "without a no_speech_token_id"), ({"logits_processor": 2}, 1, "logits_processor is neither 0 nor 1"),
     ({"logits_processor": 1}, 1, "beginning_timestamp_token_id is no token"),
     ({"temperature": 0.0}, 1, "temperature is not above 0"),
     ({"input_ids": texts()}, 1, "input_ids are int32, expected float")])
 def test_what_whisper_refuses(given, outputs, words):
     import nacre
-    names = ("sequences", "", "", "", "non_speech_probs")[:outputs]
+    names = ("sequences", "", "", "" if outputs == 5 else "cross_qk", "non_speech_probs")[:outputs]
     with pytest.raises(Exception) as caught:
         model, feeds = model_of(**whisper("WhisperBeamSearch", 1, SAID | given), outputs=names)
         nacre.InferenceSession(model).run(None, feeds)
@@ -268,6 +268,131 @@ def test_tokens_that_whisper_must_write(beams):
         assert np.array_equal(got, plain) and (sums > scores).all()
     one = [run([[9, 9], row])[0][1] for row in ([-1, 9], [-1, -1])]
     assert np.array_equal(one[0], plain[1]) and np.array_equal(one[1], plain[1])
+
+
+# ---- pasts in buffers, which no CPU of onnxruntime runs: beside the same decoder with pasts of their own length ----
+
+def same_with_buffers(op, given, plain, buffered, outputs=("sequences", "sequences_scores"), **attributes):
+    import nacre
+    results = []
+    for told in (plain, buffered):
+        model, feeds = model_of(op, given, outputs, **told, **attributes)
+        results.append(nacre.InferenceSession(model).run(None, feeds))
+    for name, a, b in zip(outputs, *results):
+        assert a.shape == b.shape and np.array_equal(a, b) if a.dtype == np.int32 else close(
+            b, a, "model_f32", name) is None, f"{name}:\n{b}\nexpected\n{a}"
+
+
+@pytest.mark.parametrize("filled", [0, 1, 4])
+def test_attention_over_a_buffer(filled):
+    """The rows that are filled are the past; the new ones stand behind them, and what is behind those stays."""
+    import nacre
+    from onnx import helper
+    r = np.random.default_rng(filled)
+    x, w, b, past = (r.standard_normal(s).astype(np.float32) for s in ((2, 3, 5), (5, 24), (24,), (2, 2, 2, 8, 4)))
+    mask = np.ones((2, filled + 3), np.int32)
+    mask[1, 0] = 0
+
+    def model(**how):
+        names = ["x", "w", "b", "mask", "past"] + (["", "filled"] if how else [])
+        node = helper.make_node("Attention", names, ["y", "present"], domain="com.microsoft", num_heads=2,
+                                unidirectional=1, **how)
+        kinds = dict.fromkeys(["x", "w", "b", "past"], searches.FLOAT)
+        ranks = {"x": 3, "w": 2, "b": 1, "mask": 2, "past": 5, "filled": 1}
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph([node], "g", [value(n, kinds.get(n, searches.INT), [None] * ranks[n]) for n in names
+                                                if n], [value(n, searches.FLOAT, None) for n in ("y", "present")])
+        return helper.make_model(graph, ir_version=8, opset_imports=[
+            helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
+    feeds = {"x": x, "w": w, "b": b, "mask": mask}
+    want = onnxruntime.InferenceSession(model(), providers=["CPUExecutionProvider"]).run(
+        None, {**feeds, "past": past[:, :, :, :filled]})
+    for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+        session = nacre.InferenceSession(model(past_present_share_buffer=1), providers=[device])
+        y, present = session.run(None, {**feeds, "past": past, "filled": np.int32([filled])})
+        close(y, want[0], "ort_f32", device)
+        close(present[:, :, :, :filled + 3], want[1], "ort_f32", device)
+        assert np.array_equal(present[:, :, :, filled + 3:], past[:, :, :, filled + 3:])
+        for wrong, words in ((6, "3 rows at 6 do not fit into 8"), (9, "Split"), (-1, "Split")):
+            with pytest.raises(Exception, match=words):
+                session.run(None, {**feeds, "past": past, "filled": np.int32([wrong])})
+
+
+@pytest.mark.parametrize("op", ["GreedySearch", "Sampling", "BeamSearch"])
+@pytest.mark.parametrize("extra", [1, 3])
+def test_gpt_with_buffers(op, extra):
+    beams = {"num_beams": 3, "num_return_sequences": 2} if op == "BeamSearch" else {}
+    outputs = ("sequences", "sequences_scores") if beams else ("sequences",)
+    for seed, most in ((1, 14), (2, 6)):
+        given = {"input_ids": texts(), "max_length": most, **beams, **({"seed": 5} if op == "Sampling" else {})}
+        buffered = {"decoder": searches.gpt(seed, extra=extra)}
+        if extra == 3:  # its decoder takes one token
+            if op != "BeamSearch":
+                continue
+            buffered["init_decoder"] = searches.gpt(seed, prefix="f_", extra=1)
+        same_with_buffers(op, given, {"decoder": searches.gpt(seed)}, buffered, outputs,
+                          **({"top_p": 1.0} if op == "Sampling" else {}))
+
+
+@pytest.mark.parametrize("begins", [True, False])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_t5_with_buffers(begins, beams):
+    for seed in (1, 2):
+        given = {"input_ids": texts(2, 6), "max_length": 10, "num_beams": beams, "num_return_sequences": 1}
+        same_with_buffers("BeamSearch", given, {"decoder": searches.t5_decoder(seed, hidden=False)},
+                          {"decoder": searches.t5_decoder(seed, hidden=False, extra=3)},
+                          encoder=searches.t5_encoder(seed, begins=begins), model_type=1, decoder_start_token_id=2)
+
+
+def whisper_shown(seed, beams, pairs, extra=3, **given):
+    """Sequences and cross_qk, and the model's encoder and decoder."""
+    import nacre
+    told = whisper("WhisperBeamSearch", seed, SAID | {"num_beams": beams, "num_return_sequences": 1} | given | {
+        "cross_qk_layer_head": np.int32(pairs)}, decoder_output_cross_qk=1)
+    told["decoder"] = searches.whisper_decoder(seed, extra=extra, shows=True)
+    model, feeds = model_of(**told, outputs=("sequences", "", "", "cross_qk"))
+    return nacre.InferenceSession(model).run(None, feeds)
+
+
+def session_of(graph):
+    from onnx import helper
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def scores_by_steps(seed, tokens, said):
+    """What the decoder shows for each of `tokens` (texts, n) behind the first `said`, one by one in onnxruntime:
+    (texts, layers * heads, n - said, frames)."""
+    encoder = session_of(searches.whisper_encoder(seed))
+    decoder = session_of(searches.whisper_decoder(seed, shows=True))
+    names = [o.name for o in encoder.get_outputs()]
+    first = dict(zip(names, encoder.run(None, {"encoder_input_ids": SOUND, "decoder_input_ids": tokens[:, :said]})))
+    pasts, shown = {n.replace("present", "past"): x for n, x in first.items() if "present" in n}, []
+    for k in range(said, tokens.shape[1]):
+        out = dict(zip([o.name for o in decoder.get_outputs()], decoder.run(None, {
+            "input_ids": tokens[:, k:k + 1], **pasts})))
+        pasts.update((n.replace("present", "past"), x) for n, x in out.items() if "present" in n)
+        shown.append(np.concatenate([x for n, x in out.items() if "cross_qk" in n], 1))
+    return np.concatenate(shown, 2)
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_scores_of_cross_attention_are_shown(extra, seed):
+    pairs = [[1, 0], [0, 1], [1, 1]]
+    sequences, shown = whisper_shown(seed, 1, pairs, extra, min_length=11)
+    n = shown.shape[3]
+    assert n == 11 - 3 - 1 and shown.dtype == np.float32
+    heads = [layer * searches.HEADS + head for layer, head in pairs]
+    close(shown[:, 0], scores_by_steps(seed, sequences[:, 0, :3 + n], 3)[:, heads], "model_f32")
+
+
+def test_scores_of_cross_attention_follow_their_beam():
+    """With several beams: those of the best one, whatever the buffers are."""
+    (a, x), (b, y) = (whisper_shown(1, 3, [[0, 0], [1, 1]], e, min_length=11) for e in (0, 3))
+    assert np.array_equal(a, b)
+    close(y, x, "model_f32")
+    close(x[:, 0], scores_by_steps(1, a[:, 0, :-1], 3)[:, [0, searches.HEADS + 1]], "model_f32")
 
 
 # ---- sampling ----

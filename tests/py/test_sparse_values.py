@@ -91,6 +91,15 @@ def test_dense_forms():
     assert _sparse.dense(texts).tolist() == [["", "a", ""], ["", "b", ""], ["", "", "c"]]
 
 
+@pytest.mark.parametrize("ort", BOTH)
+def test_rows_without_elements(ort):
+    nothing = np.array([], np.int64)
+    made = ort.SparseTensor.sparse_csr_from_numpy([3, 4], np.float32([]), nothing, nothing, cpu(ort))
+    assert made.dense_shape() == [3, 4] and made.values().size == 0 and made.as_csrc_view().inner().size == 0
+    if ort is nacre:
+        assert np.array_equal(_sparse.dense(made), np.zeros((3, 4)))
+
+
 @pytest.mark.parametrize("wrong", [lambda: coo(nacre, places=np.int64([1, 4, 99])),
                                    lambda: csr(nacre, inner=(1, 1, 7)), lambda: csr(nacre, outer=(0, 1, 9, 3))])
 def test_places_outside_of_the_shape(wrong):
@@ -133,9 +142,9 @@ def test_ways_to_feed_a_sparse_input():
         session.run(None, {"a": wrong, "b": b})
 
 
-def given_out():
+def given_out(values=None):
     """The output is a sparse initializer."""
-    sparse = helper.make_sparse_tensor(helper.make_tensor("y", T.FLOAT, [3], VALUES),
+    sparse = helper.make_sparse_tensor(helper.make_tensor("y", T.FLOAT, [3], VALUES if values is None else values),
                                        helper.make_tensor("", T.INT64, [3], PLACES), [3, 3])
     graph = helper.make_graph([], "g", [], [helper.make_sparse_tensor_value_info("y", T.FLOAT, [3, 3])],
                               sparse_initializer=[sparse])
@@ -152,6 +161,32 @@ def test_a_sparse_output(ort):
     np.testing.assert_array_equal(sparse.values(), VALUES)
     np.testing.assert_array_equal(sparse.as_coo_view().indices(), PLACES)
     np.testing.assert_array_equal(session.run(None, {})[0].values(), VALUES)
+
+
+@pytest.mark.parametrize("ort", BOTH)
+@pytest.mark.parametrize("values, left", [([1, 0, 3], [0, 2]), ([1, -0.0, 3], [0, 1, 2]), ([0, 0, 0], []),
+                                          ([np.nan, 2, np.inf], [0, 1, 2])], ids=str)
+def test_zeros_of_a_sparse_output(ort, values, left):
+    """An initializer's zeros are not there in what a run gives; a zero below 0 is."""
+    session = ort.InferenceSession(given_out(values), providers=["CPUExecutionProvider"])
+    sparse = session.run_with_ort_values(["y"], {})[0].as_sparse_tensor()
+    np.testing.assert_array_equal(sparse.values(), np.float32(values)[left])
+    np.testing.assert_array_equal(np.signbit(sparse.values()), np.signbit(np.float32(values)[left]))
+    np.testing.assert_array_equal(sparse.as_coo_view().indices().ravel(), np.array(PLACES)[left])
+
+
+@pytest.mark.parametrize("ort", BOTH)
+@pytest.mark.parametrize("make", [lambda o: coo(o, np.float32([1, 0, 3]), places=PAIRS), csr])
+def test_a_sparse_input_that_is_the_output(ort, make):
+    """It comes back as it was given: zeros, pairs of coordinates, rows."""
+    told_of = helper.make_sparse_tensor_value_info("a", T.FLOAT, [3, 3])
+    model = helper.make_model(helper.make_graph([], "g", [told_of], [told_of]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])
+    session, given = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]), make(ort)
+    value, = session.run_with_ort_values(["a"], {"a": ort.OrtValue.ort_value_from_sparse_tensor(given)})
+    back = value.as_sparse_tensor()
+    assert back.format() == given.format()
+    np.testing.assert_array_equal(back.values(), given.values())
 
 
 def test_a_sparse_output_of_a_binding():

@@ -88,6 +88,13 @@ def passes_on(q: Any, node: NodeProto) -> None:
         q.quantize_output_same_as_input(name, x, node.name)
 
 
+def split(q: Any, node: NodeProto) -> None:
+    """Parts of an input that has codes, or gets them now."""
+    q.quantize_activation_tensor(node.input[0])
+    for name in outputs_of(q, node):
+        q.quantize_output_same_as_input(name, node.input[0], node.name)
+
+
 def max_pool(q: Any, node: NodeProto) -> None:
     if q.opset_version >= 12:  # before, it takes floats alone
         passes_on(q, node)
@@ -165,7 +172,7 @@ QDQRegistry: Dict[str, Rule] = {
     "Conv": conv, "ConvTranspose": conv, "Gemm": gemm, "MatMul": matmul,
     "Clip": activation, "Relu": activation,
     "Reshape": passes_on, "Transpose": passes_on, "Squeeze": passes_on, "Unsqueeze": passes_on, "Flatten": passes_on,
-    "Slice": passes_on, "AveragePool": passes_on, "TopK": passes_on, "Split": passes_on,
+    "Slice": passes_on, "AveragePool": passes_on, "TopK": passes_on, "Split": split,
     "Resize": resize, "MaxPool": max_pool, "Pad": pad, "Gather": gather, "GatherElements": gather, "Where": where,
     "InstanceNormalization": normalization, "LayerNormalization": normalization, "BatchNormalization": normalization,
     "CumSum": every_tensor,

@@ -375,9 +375,29 @@ def update_opset_version(model: ModelProto, weight_type: Any, activation_type: A
     need = 21 if block_size or wide else 19 if TensorProto.FLOAT8E4M3FN in types else 11
     if get_opset_version(model) >= (10 if need == 11 else need):
         return model
-    changed = onnx.version_converter.convert_version(model, need)
+    changed = convert_version(model, need)
     changed.ir_version = max(changed.ir_version, {11: 6, 19: 9, 21: 10}[need])
     return changed
+
+
+def convert_version(model: ModelProto, version: int) -> ModelProto:
+    """The model in a later opset. onnx's converter has no way for Upsample, which opset 10 took out, and gives Resize
+    of opset 10 other coordinates: it sees an Identity in the place of both."""
+    from nacre.quantization.fusions import ReplaceUpsampleWithResize
+    from nacre.quantization.onnx_model import ONNXModel
+    if get_opset_version(model) > 10:
+        return onnx.version_converter.convert_version(model, version)
+    ReplaceUpsampleWithResize(ONNXModel(model), get_opset_version(model)).apply()
+    aside = {}
+    for node in model.graph.node:
+        if node.op_type == "Resize":
+            aside[node.output[0]] = onnx.NodeProto.FromString(node.SerializeToString())
+            node.CopyFrom(helper.make_node("Identity", [node.input[0]], [node.output[0]], node.name))
+    model = onnx.version_converter.convert_version(model, version)
+    for node in model.graph.node:
+        if node.output[0] in aside:
+            node.CopyFrom(aside[node.output[0]])
+    return model
 
 
 def add_infer_metadata(model: ModelProto) -> None:

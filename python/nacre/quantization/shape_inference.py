@@ -7,8 +7,11 @@ from typing import Any, Optional, Union
 
 import onnx
 
-from nacre.quantization.quant_utils import (add_pre_process_metadata, load_model, optimize_model,
-                                            save_and_reload_model_with_shape_infer, temporary_folder)
+from nacre.quantization.quant_utils import (add_pre_process_metadata, convert_version, get_opset_version, load_model,
+                                            optimize_model, save_and_reload_model_with_shape_infer, temporary_folder)
+
+#: Quantized models are of this opset or a later one.
+_LEAST_OPSET = 11
 
 
 def quant_pre_process(input_model: Union[str, Path, onnx.ModelProto, None] = None,
@@ -27,6 +30,8 @@ def quant_pre_process(input_model: Union[str, Path, onnx.ModelProto, None] = Non
     if input_model is None or output_model_path is None:
         raise ValueError("quant_pre_process needs input_model and output_model_path")
     model = load_model(input_model)
+    if get_opset_version(model) < _LEAST_OPSET:
+        model = convert_version(model, _LEAST_OPSET)
     if not skip_optimization:
         model = _optimized(model)
     if not (skip_onnx_shape and skip_symbolic_shape):

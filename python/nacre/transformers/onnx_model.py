@@ -9,15 +9,19 @@ from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from nacre import _inference
 from nacre.quantization.onnx_model import ONNXModel, clean_initializers, inputs_of
+from nacre.quantization.paths import Paths
 
 
-class OnnxModel(ONNXModel):
+class OnnxModel(ONNXModel, Paths):
     def __init__(self, model: ModelProto) -> None:
         self.initialize(model)
 
     def initialize(self, model: ModelProto) -> None:
         self.model: ModelProto = model
         self.fused: Dict[str, int] = {}
+
+    def whole(self) -> "OnnxModel":
+        return self
 
     # ---- parts ----
 
@@ -42,10 +46,6 @@ class OnnxModel(ONNXModel):
     def get_graph_inputs_excluding_initializers(self) -> List[Any]:
         weights = self.get_initializer_name_set()
         return [i for i in self.model.graph.input if i.name not in weights]
-
-    @staticmethod
-    def get_node_attribute(node: NodeProto, attribute_name: str) -> Any:
-        return next((helper.get_attribute_value(a) for a in node.attribute if a.name == attribute_name), None)
 
     def get_operator_statistics(self, include_domain: bool = False) -> Dict[str, int]:
         """How many nodes each operator has."""
@@ -148,22 +148,6 @@ class OnnxModel(ONNXModel):
                 for node in self.nodes():
                     self.replace_node_input(node, t.name, first)
         clean_initializers(self.model.graph)
-
-    def get_constant_input(self, node: NodeProto) -> Any:
-        for i, name in enumerate(node.input):
-            value = self.get_constant_value(name)
-            if value is not None:
-                return i, value
-        return None, None
-
-    def find_constant_input(self, node: NodeProto, expected_value: float, delta: float = 1e-06) -> int:
-        i, value = self.get_constant_input(node)
-        if value is None or value.size != 1:
-            return -1
-        return i if abs(float(value.reshape(-1)[0]) - expected_value) < delta else -1
-
-    def has_constant_input(self, node: NodeProto, expected_value: float, delta: float = 1e-06) -> bool:
-        return self.find_constant_input(node, expected_value, delta) >= 0
 
     def get_dtype(self, name: str, symbolic_shape_helper: Any = None) -> Optional[int]:
         kind = _inference.types_of(self.model).get(name)

@@ -14,13 +14,23 @@ from onnx import ModelProto
 
 import nacre
 from nacre import _core
+from nacre.transformers import onnx_model_bert as kinds
 from nacre.transformers.fusion_options import FusionOptions
 from nacre.transformers.onnx_model import OnnxModel, fused_between
 
-#: Kinds of models that callers name. The passes match patterns, whatever the model is called.
-MODEL_TYPES = {name: None for name in (
-    "bart", "bert", "bert_keras", "bert_tf", "clip", "conformer", "gpt2", "gpt2_tf", "gpt_neox", "mmdit", "phi",
-    "qwen3", "sam2", "swin", "t5", "tnlr", "unet", "vae", "vit")}
+#: Kinds of models that callers name: a class, where its models come from, the level that scripts usually ask for. The
+#: passes match patterns, whatever the model is called.
+MODEL_TYPES = {
+    "bart": (kinds.BartOnnxModel, "pytorch", 1), "bert": (kinds.BertOnnxModel, "pytorch", 1),
+    "bert_keras": (kinds.BertOnnxModelKeras, "keras2onnx", 0), "bert_tf": (kinds.BertOnnxModelTF, "tf2onnx", 0),
+    "clip": (kinds.ClipOnnxModel, "pytorch", 1), "conformer": (kinds.ConformerOnnxModel, "pytorch", 1),
+    "gpt2": (kinds.Gpt2OnnxModel, "pytorch", 1), "gpt2_tf": (kinds.Gpt2OnnxModel, "tf2onnx", 0),
+    "gpt_neox": (kinds.BertOnnxModel, "pytorch", 0), "mmdit": (kinds.MmditOnnxModel, "pytorch", 1),
+    "phi": (kinds.PhiOnnxModel, "pytorch", 0), "qwen3": (kinds.Gpt2OnnxModel, "pytorch", 0),
+    "sam2": (kinds.Sam2OnnxModel, "pytorch", 1), "swin": (kinds.BertOnnxModel, "pytorch", 1),
+    "t5": (kinds.T5OnnxModel, "pytorch", 2), "tnlr": (kinds.TnlrOnnxModel, "pytorch", 1),
+    "unet": (kinds.UnetOnnxModel, "pytorch", 1), "vae": (kinds.VaeOnnxModel, "pytorch", 1),
+    "vit": (kinds.BertOnnxModel, "pytorch", 1)}
 _LEVELS = {0: "ORT_DISABLE_ALL", 1: "ORT_ENABLE_BASIC", 2: "ORT_ENABLE_EXTENDED", 99: "ORT_ENABLE_ALL"}
 
 
@@ -85,7 +95,7 @@ def optimize_model(input: Union[str, ModelProto], model_type: str = "bert", num_
     with tempfile.TemporaryDirectory(prefix="nacre-optimize-") as folder:
         path = os.path.join(folder, "optimized.onnx")
         _optimized(input, 99 if opt_level is None else opt_level, disabled, use_gpu, provider, path)
-        after = OnnxModel(onnx.load(path))
+        after = MODEL_TYPES[model_type][0](onnx.load(path), num_heads, hidden_size)
     after.fused = fused_between(before, after.model)
     return after
 

@@ -41,6 +41,8 @@ const nc_case nc_attention_cases[] = {
                          " y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }"},
     {"attention_past", "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y, tk, tv) {"
                        " y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }"},
+    {"attention_past_of_nothing", "<opset: \"\" 23> g (" QKV ", float[2,2,0,6] pk, float[2,2,0,5] pv) => (y) {"
+                                  " y = Attention<is_causal = 1>(q, k, v, , pk, pv) }"},
     {"attention_past_unseen",
      "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y) {"
      " y = Attention(q, k, v, , pk, pv) }",

@@ -95,7 +95,7 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
                            i_past, (long long)d[0], (long long)d[1], (long long)d[3]);
     if ((past != NULL ? past->dims[2] : 0) != past_rows(c->in, c->n_in, PAST_K))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
-    if (past == NULL && !wanted) return NC_OK;
+    if (past_rows(c->in, c->n_in, i_past) == 0 && !wanted) return NC_OK; /* no room was booked */
     *x = attention_join(c, past, x, d, wanted ? c->out[i_out]->data : *at);
     *at += joined_bytes(d, past_rows(c->in, c->n_in, i_past), c->in[Q]->dtype);
     return NC_OK;

@@ -41,14 +41,22 @@ static nc_code hidden_sizes(nc_work *w, const nc_node *n, const nc_dim *columns,
     return NC_OK;
 }
 
-/* What this op cannot do: turn queries itself, or write into a past that has room. */
+/* Is the past a buffer with room, of which past_sequence_length says how much is filled? The present is that buffer. */
+static bool shares(const nc_node *n, const self_kind *kind) {
+    return nc_contrib_in(n, kind->past) != NULL && nc_contrib_int(n, "past_present_share_buffer", 0) != 0;
+}
+
+static nc_value *past_length(const nc_node *n, const self_kind *kind) {
+    return kind->past_length > 0 ? nc_contrib_in(n, kind->past_length) : NULL;
+}
+
 static nc_code check_options(nc_infer *c, const self_kind *kind) {
-    bool past = kind->past < c->node->n_in && c->node->in[kind->past] != NULL;
     if (nc_contrib_int(c->node, "do_rotary", 0) != 0)
         NC_FAIL(c->w, NC_E_UNSUPPORTED, "do_rotary is 1, expected 0 and a RotaryEmbedding of its own");
-    if (past && nc_contrib_int(c->node, "past_present_share_buffer", 0) != 0)
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "past_present_share_buffer is 1, expected 0: the past has no room of its own");
-    if (kind->past_length > 0 && kind->past_length < c->node->n_in && c->node->in[kind->past_length] != NULL)
+    bool shared = shares(c->node, kind), told = past_length(c->node, kind) != NULL;
+    if (shared && !told)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "past_present_share_buffer is 1: past_sequence_length is needed");
+    if (told && !shared)
         NC_FAIL(c->w, NC_E_UNSUPPORTED, "past_sequence_length is given, expected a past of its true length");
     return NC_OK;
 }
@@ -76,8 +84,9 @@ static nc_code self_infer(nc_infer *c) {
     const nc_dim *Dv = known ? nc_dim_const(c->dims, sizes[2]) : third;
     bool past = kind->past < c->node->n_in && c->node->in[kind->past] != NULL;
     const nc_dim *P = past ? nc_in_dim(c, kind->past, 3) : nc_dim_const(c->dims, 0);
-    const nc_dim *T = P != NULL ? nc_dim_add(c->dims, P, S) : nc_fresh(c, "keys");
-    const nc_dim *present[5] = {nc_dim_const(c->dims, 2), B, nc_dim_const(c->dims, heads), T,
+    const nc_dim *T = shares(c->node, kind) ? NULL : P != NULL ? nc_dim_add(c->dims, P, S) : nc_fresh(c, "keys");
+    const nc_dim *rows = T != NULL ? T : P != NULL ? P : nc_fresh(c, "room");
+    const nc_dim *present[5] = {nc_dim_const(c->dims, 2), B, nc_dim_const(c->dims, heads), rows,
                                 nc_dim_floordiv(c->dims, Dk, nc_dim_const(c->dims, heads))};
     if (past && sizes[2] != sizes[0])
         NC_FAIL(c->w, NC_E_SHAPE, "a past needs values as wide as keys: %lld and %lld columns", (long long)sizes[2],
@@ -115,12 +124,26 @@ static nc_value *half_of_past(nc_builder *b, nc_value *past, int which) {
     return past != NULL ? nc_build_attr1(b, "", "Gather", in, 2, &axis, 1) : NULL;
 }
 
-static nc_value *join_present(nc_builder *b, const nc_node *attention) {
+static nc_value *join_present(nc_builder *b, nc_value *k, nc_value *v) {
     int64_t zero = 0;
-    nc_value *parts[2];
-    for (int i = 0; i < 2; i++)
-        parts[i] = nc_build1(b, "Unsqueeze", 2, attention->out[1 + i], nc_build_ints(b, &zero, 1));
+    nc_value *parts[2] = {nc_build1(b, "Unsqueeze", 2, k, nc_build_ints(b, &zero, 1)),
+                          nc_build1(b, "Unsqueeze", 2, v, nc_build_ints(b, &zero, 1))};
     return nc_attn_join(b, parts, 2, 0);
+}
+
+/* The first `n` rows (rank 1) of a past (B,heads,room,D); a run in which there are fewer fails. */
+static nc_value *filled(nc_builder *b, nc_value *past, nc_value *n) {
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 2};
+    nc_value *sizes[2] = {n, nc_build1(b, "Sub", 2, nc_contrib_size(b, past, 2), n)};
+    nc_value *in[2] = {past, nc_attn_join(b, sizes, 2, 0)};
+    nc_node *parts = nc_build(b, "", "Split", in, 2, 2, &axis, 1);
+    return parts != NULL ? parts->out[0] : NULL;
+}
+
+/* The past with x (B,S,heads*D) in its rows from `at` (rank 1) on. */
+static nc_value *written(nc_builder *b, nc_value *past, nc_value *x, nc_value *at, int64_t heads) {
+    nc_value *in[3] = {past, nc_attn_to_heads(b, x, heads), nc_build1(b, "Expand", 2, at, nc_contrib_size(b, x, 0))};
+    return nc_build_newest1(b, "TensorScatter", in, 3, NULL, 0);
 }
 
 static nc_code self_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -135,23 +158,31 @@ static nc_code self_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *cut[2] = {qkv, known ? nc_build_ints(b, sizes, 3) : NULL};
     nc_node *parts = nc_build(b, "", "Split", cut, known ? 2 : 1, 3, how, known ? 1 : 2);
     if (parts == NULL) return b->code;
-    nc_value *past = nc_contrib_in(n, kind->past), *mask = nc_contrib_in(n, kind->mask);
+    nc_value *past = nc_contrib_in(n, kind->past), *mask = nc_contrib_in(n, kind->mask), *at = NULL;
+    nc_value *halves[2] = {half_of_past(b, past, 0), half_of_past(b, past, 1)};
+    if (shares(n, kind)) {
+        int64_t one = 1;
+        at = nc_build1(b, "Reshape", 2, past_length(n, kind), nc_build_ints(b, &one, 1));
+        at = nc_build_cast(b, at, NC_INT64);
+    }
     nc_msattn a = {.q = parts->out[0],
                    .k = parts->out[1],
                    .v = parts->out[2],
-                   .past_k = half_of_past(b, past, 0),
-                   .past_v = half_of_past(b, past, 1),
+                   .past_k = at != NULL ? filled(b, halves[0], at) : halves[0],
+                   .past_v = at != NULL ? filled(b, halves[1], at) : halves[1],
                    .heads = nc_attr_int(n, "num_heads"),
                    .causal = nc_attr_int(n, "unidirectional") != 0,
                    .node = n};
     if (mask != NULL) a.bias = nc_msattn_mask(b, n, mask, a.q, nc_msattn_keys(b, a.k, a.past_k));
     nc_value *bias = kind->bias > 0 ? nc_contrib_in(n, kind->bias) : NULL;
     if (bias != NULL) a.bias = nc_contrib_add(b, bias, a.bias);
-    bool present = nc_contrib_wants(n, 1), wanted[4] = {true, present, present, false};
+    bool present = nc_contrib_wants(n, 1), wanted[4] = {true, present && at == NULL, present && at == NULL, false};
     nc_node *attention = nc_msattn_build(b, &a, wanted);
     if (attention == NULL) return b->code;
     out[0] = attention->out[0];
-    if (present) out[1] = join_present(b, attention);
+    if (present && at == NULL) out[1] = join_present(b, attention->out[1], attention->out[2]);
+    if (present && at != NULL)
+        out[1] = join_present(b, written(b, halves[0], a.k, at, a.heads), written(b, halves[1], a.v, at, a.heads));
     return b->code;
 }
 

@@ -1,5 +1,5 @@
 /* ops/search/ngrams.c: card of com.microsoft's NGramRepeatBlock: tokens that would repeat an n-gram of their row score
- * minus infinity. Runs as comparisons of the row with its end, shifted, and a scatter of what they found. */
+ * minus infinity. Runs as comparisons of the row with its end, shifted, and a scatter of what they found; whatever such a token scored. */
 #include <math.h>
 
 #include "ops/contrib.h"
@@ -34,12 +34,13 @@ static nc_code decompose(nc_builder *b, const nc_node *n, nc_value **out) {
         nc_value *same = nc_build1(b, "Equal", 2, columns(b, ids, grams, k, false), columns(b, ids, grams, k, true));
         again = again != NULL ? nc_build1(b, "And", 2, again, same) : same;
     }
-    nc_value *low = nc_build_scalar(b, NC_FLOAT, -INFINITY), *high = nc_build_scalar(b, NC_FLOAT, INFINITY);
-    nc_value *found = again != NULL ? nc_build1(b, "Where", 3, again, low, high) : nc_build_expand_like(b, low, next);
+    nc_value *none = nc_build_scalar(b, NC_FLOAT, 0), *yes = nc_build_scalar(b, NC_FLOAT, 1);
+    nc_value *found = again != NULL ? nc_build1(b, "Where", 3, again, yes, none) : nc_build_expand_like(b, yes, next);
     nc_attr attrs[2] = {{.name = "axis", .kind = NC_A_INT, .i = 1},
-                        {.name = "reduction", .kind = NC_A_STRING, .s = {(char *)(uintptr_t) "min", 3}}};
-    nc_value *in[3] = {n->in[1], next, found};
-    out[0] = nc_build_newest1(b, "ScatterElements", in, 3, attrs, 2);
+                        {.name = "reduction", .kind = NC_A_STRING, .s = {(char *)(uintptr_t) "max", 3}}};
+    nc_value *in[3] = {nc_build_expand_like(b, none, n->in[1]), next, found};
+    nc_value *hit = nc_build1(b, "Greater", 2, nc_build_newest1(b, "ScatterElements", in, 3, attrs, 2), none);
+    out[0] = nc_build1(b, "Where", 3, hit, nc_build_scalar(b, NC_FLOAT, -INFINITY), n->in[1]);
     return b->code;
 }
 

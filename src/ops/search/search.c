@@ -19,19 +19,33 @@ static int sub_of(const nc_node *n, const char *name) {
     return a != NULL ? a->sub : -1;
 }
 
+/* Whole numbers behind the pasts: what a decoder takes whose pasts and presents are one buffer. */
+static int extra_inputs(const nc_graph *g, int i_past) {
+    int n = g->inputs.n;
+    for (; n > i_past; n--) {
+        const nc_type *t = g->inputs.v[n - 1]->type;
+        if (t == NULL || t->kind != NC_T_TENSOR || t->elem != NC_INT32) break;
+    }
+    return g->inputs.n - n;
+}
+
 static nc_code measure_gpt(nc_work *w, nc_search *s) {
-    int subs[2] = {s->decoder, s->first};
+    int subs[2] = {s->decoder, s->first}, *extra[2] = {&s->extra, &s->first_extra};
     s->i_past = 3;
     s->layers = s->n->subs[s->decoder].graph->outputs.n - 1;
     for (int i = 0; i < 2; i++) {
         if (subs[i] < 0) continue;
         const nc_graph *g = s->n->subs[subs[i]].graph;
-        if (s->layers < 1 || g->outputs.n != 1 + s->layers || g->inputs.n != 3 + s->layers)
+        int n = *extra[i] = extra_inputs(g, s->i_past);
+        if (s->layers < 1 || g->outputs.n != 1 + s->layers || g->inputs.n != 3 + s->layers + n || n == 2 || n > 3)
             NC_FAIL(w, NC_E_UNSUPPORTED,
-                    "%s takes %d values and gives %d, expected input_ids, position_ids, attention_mask and pasts, and "
-                    "logits and as many presents; pasts and presents in one buffer are not supported",
+                    "%s takes %d values and gives %d, expected input_ids, position_ids, attention_mask, pasts and, if "
+                    "these are buffers, past_sequence_length, or that and beam_width and cache_indirection, and "
+                    "logits and as many presents",
                     s->n->subs[subs[i]].attr, g->inputs.n, g->outputs.n);
     }
+    if (s->first >= 0 && (s->extra > 0) != (s->first_extra > 0))
+        NC_FAIL(w, NC_E_BAD_GRAPH, "the pasts of one of decoder and init_decoder are buffers, expected both or none");
     return NC_OK;
 }
 
@@ -41,15 +55,19 @@ static nc_code measure_t5(nc_work *w, nc_search *s) {
     int masks = !s->hears;
     const nc_graph *d = s->n->subs[s->decoder].graph, *e = s->n->subs[s->encoder].graph;
     s->encodes = true;
-    s->layers = (d->outputs.n - 1) / 2;
-    s->i_past = d->inputs.n - 4 * s->layers;
+    s->shows = s->hears && nc_contrib_int(s->n, "decoder_output_cross_qk", 0) != 0;
+    int each = s->shows ? 3 : 2;
+    s->layers = (d->outputs.n - 1) / each;
+    s->extra = extra_inputs(d, 1 + masks);
+    s->i_past = d->inputs.n - s->extra - 4 * s->layers;
     s->begun = s->hears || e->inputs.n == 3;
     int gives = s->begun ? 2 + 4 * s->layers : 2 * s->layers;
-    if (s->layers < 1 || d->outputs.n != 1 + 2 * s->layers || (s->i_past != 1 + masks && s->i_past != 2 + masks))
+    if (s->layers < 1 || d->outputs.n != 1 + each * s->layers || s->extra == 2 || s->extra > 3 ||
+        (s->i_past != 1 + masks && s->i_past != 2 + masks))
         NC_FAIL(w, NC_E_UNSUPPORTED,
-                "the decoder takes %d values and gives %d, expected %d or %d and 4 pasts a layer, "
-                "and 1 and 2 presents a layer",
-                d->inputs.n, d->outputs.n, 1 + masks, 2 + masks);
+                "the decoder takes %d values and gives %d, expected %d or %d and 4 pasts a layer, if these are buffers "
+                "past_sequence_length or that and beam_width and cache_indirection, and 1 and %d results a layer",
+                d->inputs.n, d->outputs.n, 1 + masks, 2 + masks, each);
     if ((e->inputs.n != 2 && e->inputs.n != 2 + masks) || e->outputs.n != gives)
         NC_FAIL(w, NC_E_UNSUPPORTED, "the encoder takes %d values and gives %d, expected %d for %d layers", e->inputs.n,
                 e->outputs.n, gives, s->layers);
@@ -128,6 +146,15 @@ static nc_code begin_body(nc_infer *c, int i_sub, body *b) {
     return NC_OK;
 }
 
+/* past_sequence_length; beam_width and cache_indirection (texts, beams, room). */
+static nc_code extra_bodies(body *b, int n) {
+    const nc_dim *one = nc_dim_const(b->c->dims, 1);
+    const nc_dim *places[3] = {nc_fresh(b->c, "texts"), nc_fresh(b->c, "beams"), nc_fresh(b->c, "room")};
+    if (!one || !places[0] || !places[1] || !places[2]) NC_FAIL(b->c->w, NC_E_MEMORY, "out of memory");
+    for (int i = 0; i < n; i++) NC_TRY(body_input(b, NC_INT32, i < 2 ? 1 : 3, i < 2 ? &one : places));
+    return NC_OK;
+}
+
 static nc_code infer_gpt(nc_infer *c, const nc_search *s, int i_sub) {
     body b;
     NC_TRY(begin_body(c, i_sub, &b));
@@ -139,6 +166,7 @@ static nc_code infer_gpt(nc_infer *c, const nc_search *s, int i_sub) {
     NC_TRY(body_input(&b, NC_INT32, 2, ids));
     NC_TRY(body_input(&b, NC_INT32, 2, mask));
     for (int i = 0; i < s->layers; i++) NC_TRY(body_input(&b, NC_UNDEFINED, 5, pasts));
+    NC_TRY(extra_bodies(&b, i_sub == s->decoder ? s->extra : s->first_extra));
     return c->infer_sub(c, i_sub, b.in, b.n);
 }
 
@@ -164,6 +192,7 @@ static nc_code infer_t5(nc_infer *c, const nc_search *s) {
     if (!s->hears) NC_TRY(body_input(&b, NC_INT32, 2, mask));
     if (s->i_past == 3 - s->hears) NC_TRY(body_input(&b, NC_UNDEFINED, 3, hidden));
     for (int i = 0; i < 4 * s->layers; i++) NC_TRY(body_input(&b, NC_UNDEFINED, 4, i < 2 * s->layers ? self : cross));
+    NC_TRY(extra_bodies(&b, s->extra));
     return c->infer_sub(c, s->decoder, b.in, b.n);
 }
 
@@ -179,11 +208,24 @@ static nc_code check_ids(nc_infer *c, bool hears, const nc_dim **texts) {
     return NC_OK;
 }
 
+/* cross_qk: scores of the cross attentions' heads that cross_qk_layer_head (pairs, 2) names, for each token. */
+static nc_code infer_shown(nc_infer *c, const nc_search *s, const nc_dim *texts) {
+    const nc_dim *returns, *tokens = nc_fresh(c, "tokens"), *frames = nc_fresh(c, "frames");
+    if (!s->shows)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "cross_qk is asked for, but decoder_output_cross_qk is 0: no decoder gives it");
+    if (!nc_contrib_in(c->node, 12)) NC_FAIL(c->w, NC_E_BAD_GRAPH, "cross_qk is asked for without cross_qk_layer_head");
+    NC_TRY(nc_contrib_rank(c, 12, 2));
+    NC_TRY(nc_in_expect(c, 12, 1, nc_dim_const(c->dims, 2)));
+    NC_TRY(whole_number(c, s->f->returns, "num_return_sequences", &returns));
+    const nc_dim *pairs = nc_in_dim(c, 12, 0);
+    if (pairs == NULL) pairs = nc_fresh(c, "pairs");
+    if (!tokens || !frames || !pairs) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
+    return nc_out(c, 3, NC_FLOAT, 5, (const nc_dim *[]){texts, returns, pairs, tokens, frames});
+}
+
 /* What WhisperBeamSearch alone has. */
 static nc_code infer_extras(nc_infer *c, const nc_search *s, const nc_dim *texts) {
-    const char *none = nc_contrib_in(c->node, 12) ? "cross_qk_layer_head" : "cross_qk";
-    if (nc_contrib_in(c->node, 12) || nc_contrib_wants(c->node, 3))
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", none);
+    if (nc_contrib_wants(c->node, 3)) NC_TRY(infer_shown(c, s, texts));
     if (nc_contrib_in(c->node, 13)) {
         NC_TRY(nc_contrib_rank(c, 13, 2));
         NC_TRY(nc_in_expect(c, 13, 0, texts));

@@ -24,6 +24,9 @@ typedef struct nc_search {
     const nc_search_form *f;
     int decoder, encoder, first; /* subgraphs; first: the decoder of the first step. -1: there is none */
     int layers;
+    int extra, first_extra; /* of the decoder and of `first`: int32 inputs behind the pasts; 0: none, else the pasts
+                             * are buffers of max_length. 1: past_sequence_length; 3: beam_width, cache_indirection */
+    bool shows;             /* the decoder gives the scores of its cross attentions behind the presents, a layer each */
     int i_past;        /* the decoder's first past; before it are ids, T5's mask and maybe hidden states */
     bool encodes;      /* T5, Whisper: an encoder, whose results all steps see */
     bool hears;        /* Whisper: the encoder takes sounds (texts, bins, frames) and nobody a mask */

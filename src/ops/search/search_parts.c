@@ -3,7 +3,7 @@
  * encoder, init_decoder) that turn stands before the Loop. */
 #include "ops/search/search.h"
 
-enum { N_TIMES = 6, NON_SPEECH = 4 };
+enum { N_TIMES = 6, SHOWN = 3, NON_SPEECH = 4, SHOWN_HEADS = 12 };
 
 typedef struct parts {
     const nc_search *s;
@@ -13,12 +13,13 @@ typedef struct parts {
     nc_value *count, *ones; /* GPT: int32 (rows, 1): tokens that are no padding; ones */
     nc_value **fixed;       /* T5: what every turn sees: mask, hidden states, pasts of the cross attention */
     int n_fixed;
-    nc_value **feed; /* what changes: GPT: ids, positions, mask, pasts. T5: ids, pasts */
+    nc_value **feed; /* what changes: GPT: ids, positions, mask, pasts. T5: ids, pasts, what was shown */
     int n_feed;
     nc_value *state[NC_SEARCH_N_STATE];
     int n_state;
     nc_value *go, *scores; /* of the last turn; scores: what the third output, or Sampling's second, shows */
     nc_value *non_speech; /* WhisperBeamSearch: its last output */
+    nc_value *width, *places; /* int32: beams; (texts, beams, max_length): in which beam's buffers a token's row is */
     int64_t times[N_TIMES];
     bool wants_scores;
 } parts;
@@ -127,12 +128,54 @@ static nc_value *step(nc_builder *b, parts *p, nc_value *logits, nc_value **from
     return n->out[NC_STEP_OUT_NEXT];
 }
 
+/* ---- pasts in buffers ---- */
+
+/* beam_width and cache_indirection. Buffers are put in the order of the beams, as other pasts are: each is its own. */
+static nc_code begin_buffers(nc_builder *b, parts *p) {
+    int64_t one = 1, three[3] = {1, -1, 1};
+    if (p->s->extra < 3 && p->s->first_extra < 3) return NC_OK;
+    nc_value *rows = nc_contrib_size(b, p->state[NC_SEARCH_SEQUENCES], 0);
+    nc_value *texts = nc_contrib_size(b, p->state[NC_SEARCH_DONE], 0), *beams = nc_build1(b, "Div", 2, rows, texts);
+    nc_value *dims[3] = {texts, beams, nc_build1(b, "Reshape", 2, p->most, nc_build_ints(b, &one, 1))};
+    nc_value *count = nc_build1(b, "Range", 3, nc_build_int(b, 0), scalar(b, beams, NC_INT64), nc_build_int(b, 1));
+    count = nc_build1(b, "Reshape", 2, nc_build_cast(b, count, NC_INT32), nc_build_ints(b, three, 3));
+    p->width = nc_build_cast(b, beams, NC_INT32);
+    p->places = nc_build1(b, "Expand", 2, count, joined(b, dims, 3, 0));
+    return b->code;
+}
+
+/* Those of a decoder's inputs, the last `n`: the first is how many tokens (int64) the buffers hold. */
+static void fill_extra(nc_builder *b, const parts *p, int n, nc_value *tokens, nc_value **in) {
+    int64_t one = 1;
+    if (n > 0) in[0] = nc_build_cast(b, nc_build1(b, "Reshape", 2, tokens, nc_build_ints(b, &one, 1)), NC_INT32);
+    if (n > 1) in[1] = seen(b, p->width), in[2] = seen(b, p->places);
+}
+
+/* A present (rows, heads, tokens, size) with room for max_length tokens. */
+static nc_value *with_room(nc_builder *b, const parts *p, nc_value *x) {
+    int64_t one = 1, none[6] = {0};
+    nc_value *missing = nc_build1(b, "Sub", 2, nc_build1(b, "Reshape", 2, p->most, nc_build_ints(b, &one, 1)),
+                                  nc_contrib_size(b, x, 2));
+    nc_value *pads[3] = {nc_build_ints(b, none, 6), missing, nc_build_ints(b, none, 1)};
+    return nc_build1(b, "Pad", 2, x, joined(b, pads, 3, 0));
+}
+
 /* ---- turns: `turn` is the number of this one ---- */
 
 static nc_code gpt_turn(nc_builder *b, parts *p, int i_sub, nc_value *turn) {
+    int n = 3 + p->s->layers, extra = i_sub == p->s->decoder ? p->s->extra : p->s->first_extra;
     nc_value *from, **out = nc_arena_array(&b->w->scratch, (size_t)p->s->layers + 1, sizeof *out);
+    nc_value **in = nc_arena_array(&b->w->scratch, (size_t)(n + extra), sizeof *in);
     NC_NEED(b->w, out);
-    NC_TRY(nc_control_inline(b, p->s->n, i_sub, p->feed, out));
+    NC_NEED(b->w, in);
+    for (int i = 0; i < n; i++) in[i] = p->feed[i];
+    if (extra > 0) { /* all tokens but the one that comes in; before the first turn there are none */
+        nc_value *tokens = nc_build1(b, "Sub", 2, p->state[NC_SEARCH_LENGTH], nc_build_int(b, 1));
+        tokens = nc_build1(b, "Mul", 2, tokens, nc_build1(b, "Min", 2, turn, nc_build_int(b, 1)));
+        fill_extra(b, p, extra, tokens, in + n);
+    }
+    NC_TRY(b->code);
+    NC_TRY(nc_control_inline(b, p->s->n, i_sub, in, out));
     p->feed[0] = step(b, p, out[0], &from);
     NC_TRY(b->code);
     p->feed[1] = nc_build1(b, "Add", 2, seen(b, p->count), nc_build_cast(b, turn, NC_INT32));
@@ -150,11 +193,21 @@ static nc_value *t5_ids(nc_builder *b, const parts *p, nc_value *next) {
                      nc_build_ints(b, &one, 1));
 }
 
+/* The heads of `out`, one (rows, heads, 1, frames) a layer, that the caller wants to see, behind those of the turns
+ * before. */
+static nc_value *shown(nc_builder *b, const parts *p, nc_value *const *out, nc_value *before) {
+    nc_value *pairs = nc_build_cast(b, operand(b, p, SHOWN_HEADS), NC_INT64), *all = joined(b, out, p->s->layers, 1);
+    nc_value *layer = gathered(b, pairs, nc_build_int(b, 0), 1), *head = gathered(b, pairs, nc_build_int(b, 1), 1);
+    nc_value *at = nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, layer, nc_contrib_size(b, out[0], 1)), head);
+    nc_value *both[2] = {before, nc_build_cast(b, gathered(b, all, at, 1), NC_FLOAT)};
+    return joined(b, both, 2, 2);
+}
+
 static nc_code t5_turn(nc_builder *b, parts *p, int i_sub, nc_value *turn) {
     const nc_search *s = p->s;
     int n = s->i_past + 4 * s->layers, k = 0, self = 2 * s->layers;
-    nc_value *from, **in = nc_arena_array(&b->w->scratch, (size_t)n, sizeof *in);
-    nc_value **out = nc_arena_array(&b->w->scratch, (size_t)self + 1, sizeof *out);
+    nc_value *from, **in = nc_arena_array(&b->w->scratch, (size_t)(n + s->extra), sizeof *in);
+    nc_value **out = nc_arena_array(&b->w->scratch, (size_t)(3 * s->layers) + 1, sizeof *out);
     (void)turn;
     NC_NEED(b->w, in);
     NC_NEED(b->w, out);
@@ -162,12 +215,14 @@ static nc_code t5_turn(nc_builder *b, parts *p, int i_sub, nc_value *turn) {
     for (int i = 0; i < s->i_past - 1; i++) in[k++] = seen(b, p->fixed[i]);
     for (int i = 0; i < self; i++) in[k++] = p->feed[1 + i];
     for (int i = s->i_past - 1; i < p->n_fixed; i++) in[k++] = seen(b, p->fixed[i]);
+    fill_extra(b, p, s->extra, nc_build1(b, "Sub", 2, p->state[NC_SEARCH_LENGTH], nc_build_int(b, 1)), in + k);
     NC_TRY(b->code);
     NC_TRY(nc_control_inline(b, s->n, i_sub, in, out));
     nc_value *next = step(b, p, out[0], &from);
     NC_TRY(b->code);
     p->feed[0] = t5_ids(b, p, next);
     for (int i = 0; i < self; i++) p->feed[1 + i] = gathered(b, out[1 + i], from, 0);
+    if (p->n_feed > 1 + self) p->feed[1 + self] = gathered(b, shown(b, p, out + 1 + self, p->feed[1 + self]), from, 0);
     return b->code;
 }
 
@@ -183,13 +238,15 @@ static nc_value *running_sum(nc_builder *b, nc_value *x, bool exclusive) {
     return nc_build_attr1(b, "", "CumSum", (nc_value *[]){x, nc_build_int(b, 1)}, 2, &a, 1);
 }
 
-/* A past of no tokens. */
+/* A past of no tokens, or a buffer of zeros. */
 static nc_value *empty_past(nc_builder *b, const parts *p, nc_value *rows) {
     nc_dtype elem;
-    int64_t heads, size, zero = 0, two = 2;
+    int64_t heads, size, zero = 0, one = 1, two = 2;
     if (b->code != NC_OK) return NULL;
     if ((b->code = nc_search_past(b->w, p->s, &elem, &heads, &size)) != NC_OK) return NULL;
-    nc_value *dims[5] = {nc_build_ints(b, &two, 1), rows, nc_build_ints(b, &heads, 1), nc_build_ints(b, &zero, 1),
+    nc_value *room = p->s->extra > 0 ? nc_build1(b, "Reshape", 2, p->most, nc_build_ints(b, &one, 1))
+                                     : nc_build_ints(b, &zero, 1);
+    nc_value *dims[5] = {nc_build_ints(b, &two, 1), rows, nc_build_ints(b, &heads, 1), room,
                          nc_build_ints(b, &size, 1)};
     nc_value *shape = p->s->encodes ? joined(b, dims + 1, 4, 0) : joined(b, dims, 5, 0);
     return nc_build_cast(b, nc_build1(b, "ConstantOfShape", 1, shape), elem);
@@ -236,13 +293,26 @@ static nc_value *non_speech(nc_builder *b, const parts *p, nc_value *logits) {
     return gathered(b, nc_build_attr1(b, "", "Softmax", &row, 1, &last, 1), token, 1);
 }
 
+/* (rows, pairs, 0, frames) */
+static nc_value *nothing_shown(nc_builder *b, const parts *p) {
+    int64_t zero = 0;
+    nc_value *key = p->fixed[p->n_fixed - 1];
+    nc_value *dims[4] = {nc_contrib_size(b, key, 0), nc_contrib_size(b, operand(b, p, SHOWN_HEADS), 0),
+                         nc_build_ints(b, &zero, 1), nc_contrib_size(b, key, 2)};
+    return nc_build1(b, "ConstantOfShape", 1, joined(b, dims, 4, 0));
+}
+
 static nc_code t5_begin(nc_builder *b, parts *p, nc_value *mask, nc_value *const *encoded) {
     const nc_search *s = p->s;
     int self = 2 * s->layers, at = s->begun ? 2 : 0;
     if (!s->hears) p->fixed[p->n_fixed++] = gathered(b, mask, p->text_of, 0);
     if (s->i_past == 3 - s->hears) p->fixed[p->n_fixed++] = gathered(b, encoded[1], p->text_of, 0);
-    for (int i = 0; s->begun && i < self; i++) p->feed[1 + i] = gathered(b, encoded[at++], p->text_of, 0);
+    for (int i = 0; s->begun && i < self; i++) {
+        nc_value *own = s->extra > 0 ? with_room(b, p, encoded[at++]) : encoded[at++];
+        p->feed[1 + i] = gathered(b, own, p->text_of, 0);
+    }
     for (int i = 0; i < self; i++) p->fixed[p->n_fixed++] = gathered(b, encoded[at++], p->text_of, 0);
+    if (p->n_feed > 1 + self) p->feed[1 + self] = nothing_shown(b, p);
     if (!s->begun) {
         nc_value *past = empty_past(b, p, nc_contrib_size(b, p->fixed[0], 0));
         for (int i = 0; i < self; i++) p->feed[1 + i] = past;
@@ -281,7 +351,8 @@ static nc_code begin_state(nc_builder *b, parts *p, nc_value *ids) {
     p->start = p->state[NC_SEARCH_LENGTH];
     p->text_of = f->beams >= 0 ? n->out[NC_SEARCH_N_STATE] : NULL;
     p->most = scalar(b, p->s->n->in[1], NC_INT64);
-    return b->code;
+    NC_TRY(b->code);
+    return begin_buffers(b, p);
 }
 
 /* The tokens to come. Scores of all turns are stacked: *all. */
@@ -305,6 +376,7 @@ static nc_code loop(nc_builder *b, parts *p, nc_value **all) {
     l.go = p->go;
     NC_TRY(nc_control_loop_end(b, &l, carried));
     for (int i = 0; i < p->n_state; i++) p->state[i] = l.node->out[p->n_feed + i];
+    p->feed[p->n_feed - 1] = l.node->out[p->n_feed - 1];
     *all = p->wants_scores ? l.node->out[n] : NULL;
     return NC_OK;
 }
@@ -327,6 +399,17 @@ static nc_value *all_scores(nc_builder *b, const parts *p, nc_value *first, nc_v
     return nc_build1(b, "Pad", 2, y, joined(b, pads, 3, 0));
 }
 
+/* What was shown of the first beams of each text: (texts, returns, pairs, tokens, frames). */
+static nc_value *all_shown(nc_builder *b, const parts *p) {
+    int64_t zero = 0, one = 1;
+    nc_value *x = p->feed[p->n_feed - 1], *found = p->state[NC_SEARCH_FOUND], *first = nc_build_ints(b, &zero, 1);
+    nc_value *returns = nc_build1(b, "Reshape", 2, operand(b, p, p->s->f->returns), nc_build_ints(b, &one, 1));
+    nc_value *dims[5] = {nc_contrib_size(b, found, 0), nc_contrib_size(b, found, 1)};
+    for (int i = 1; i < 4; i++) dims[1 + i] = nc_contrib_size(b, x, i);
+    return nc_build1(b, "Slice", 4, nc_build1(b, "Reshape", 2, x, joined(b, dims, 5, 0)), first,
+                     nc_build_cast(b, returns, NC_INT64), nc_build_ints(b, &one, 1));
+}
+
 static nc_code beam_outputs(nc_builder *b, parts *p, nc_value *first, nc_value *all, nc_value **out) {
     const nc_node *n = p->s->n;
     nc_attr pad = integer("pad", nc_attr_int(n, "pad_token_id"));
@@ -340,13 +423,15 @@ static nc_code beam_outputs(nc_builder *b, parts *p, nc_value *first, nc_value *
     if (n->n_out > 1) out[1] = end->out[1];
     if (p->wants_scores) out[2] = all_scores(b, p, first, all);
     if (nc_contrib_wants(n, NON_SPEECH)) out[NON_SPEECH] = p->non_speech;
+    if (nc_contrib_wants(n, SHOWN)) out[SHOWN] = all_shown(b, p);
     return b->code;
 }
 
 nc_code nc_search_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_search s;
     NC_TRY(nc_search_measure(b->w, n, &s));
-    parts p = {.s = &s, .n_feed = s.encodes ? 1 + 2 * s.layers : 3 + s.layers};
+    bool shows = s.shows && nc_contrib_wants(n, SHOWN);
+    parts p = {.s = &s, .n_feed = s.encodes ? 1 + 2 * s.layers + shows : 3 + s.layers};
     p.wants_scores = nc_contrib_wants(n, s.f->beams >= 0 ? 2 : 1);
     p.feed = nc_arena_array(&b->w->scratch, (size_t)p.n_feed, sizeof *p.feed);
     p.fixed = nc_arena_array(&b->w->scratch, (size_t)(2 + 2 * s.layers), sizeof *p.fixed);

@@ -111,6 +111,8 @@ NGRAMS = [case(f"{shape} {n}", "NGramRepeatBlock", [tokens(*shape), f(shape[0], 
           for n in (1, 2, 3, 4) for shape in ((2, 6), (3, 12), (1, n))]
 NGRAMS += [case(f"{length} of {n}", "NGramRepeatBlock", [tokens(2, length), f(2, 7)], ngram_size=n,
                 reference=lambda ids, scores: [scores]) for length, n in ((0, 1), (0, 2), (1, 3), (2, 3))]
+NGRAMS += [case(f"{x} {n}", "NGramRepeatBlock", [tokens(2, 9), np.full((2, 7), x, np.float32)], ngram_size=n)
+           for x in (np.nan, np.inf, -np.inf) for n in (1, 2)]  # a token that repeats is hidden whatever it scored
 
 # ---- ATen ----
 

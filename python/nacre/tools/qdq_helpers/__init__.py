@@ -1,0 +1,1 @@
+"""onnxruntime.tools.qdq_helpers."""

@@ -1,0 +1,1 @@
+"""Tools for Qualcomm's provider that need none of its libraries."""

@@ -1,0 +1,4 @@
+"""The place where onnxruntime keeps MmditOnnxModel."""
+from nacre.transformers.onnx_model_bert import MmditOnnxModel
+
+__all__ = ["MmditOnnxModel"]
