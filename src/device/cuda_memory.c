@@ -1,7 +1,8 @@
 /* device/cuda_memory.c: the caching allocator, see cuda_memory.h.
  *
- * Sizes are rounded up to one of eight steps between powers of two, so that sizes near each other share blocks; a
- * request takes the smallest free block that is at most a quarter larger than it (twice, below 1 MiB). Blocks are not
+ * Sizes are rounded up to one of eight steps between powers of two, so that sizes near each other share blocks, from
+ * 64 MiB on to one of 64, so that little is lost; a request takes the smallest free block that is at most a quarter
+ * larger than it (twice, below 1 MiB). Blocks are not
  * cut and not joined: a run's memory is one block per segment, so there are few of them. When the driver has no memory
  * left, all free blocks are given back to it and it is asked once more. */
 #include "device/cuda_memory.h"
@@ -11,7 +12,7 @@
 #include "base/mem.h"
 #include "device/memory.h"
 
-enum { N_BINS = 64, SMALL = 1 << 20, LEAST = 512 };
+enum { N_BINS = 64, SMALL = 1 << 20, LARGE = 1 << 26, LEAST = 512 };
 
 typedef struct block {
     CUdeviceptr start;
@@ -41,7 +42,7 @@ static int bin_of(size_t room) { return 63 - __builtin_clzll((unsigned long long
 
 static size_t room_for(size_t bytes) {
     if (bytes <= LEAST) return LEAST;
-    size_t step = ((size_t)1 << bin_of(bytes)) / 8;
+    size_t power = (size_t)1 << bin_of(bytes), step = power / (power < LARGE ? 8 : 64);
     if (step < LEAST) step = LEAST;
     return bytes > SIZE_MAX - step ? bytes : (bytes + step - 1) / step * step;
 }

@@ -712,6 +712,14 @@ KEEPING(kept_blocks_go_back_when_memory_is_short_or_trimmed) {
     CHECK_INT(d->table->trim(d), 0);
 }
 
+KEEPING(large_blocks_are_hardly_larger_than_asked_for) {
+    const size_t bytes = ((size_t)100 << 20) + 1;
+    d->table->trim(d);
+    d->table->free(d, NULL, take(d, NULL, bytes));
+    size_t room = d->table->trim(d);
+    CHECK(room >= bytes && room - bytes <= bytes / 64);
+}
+
 static void keeps_little(nc_device *d) {
     char *small = take(d, NULL, 1000), *large = take(d, NULL, 100000);
     size_t before = control()->live("blocks");
