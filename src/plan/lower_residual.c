@@ -1,10 +1,11 @@
-/* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, and the cast of
- * the sum to a half type, where its place has a kernel for that (nacre.NormGradAdd): in a transformer every norm's
- * gradient is followed by both, which would read and write it twice more. Comes after lower_casts.c, which leaves the
- * casts that count, and before lower_chain.c.
+/* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, the cast of the
+ * sum to a half type, and what that adds up to over the rows, the gradient of a bias, where its place has a kernel for
+ * that (nacre.NormGradAdd): in a transformer every norm's gradient is followed by all of these, which would read it
+ * three times more and write it twice. Comes after lower_casts.c, which leaves the casts that count, and before
+ * lower_chain.c.
  *
- * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y) become
- * y, s, b, h = nacre.NormGradAdd<to = 16>(d, x, w, o). */
+ * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y), t = ReduceSum(h, [0]) become
+ * y, s, b, h, t = nacre.NormGradAdd<to = 16>(d, x, w, o). */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "ops/lane.h"
@@ -12,7 +13,10 @@
 #include "ops/norm/norm.h"
 #include "plan/plan.h"
 
-enum { FAR = 256 }; /* nodes between a gradient and its sum */
+extern const nc_card nc_card_reduce_sum;
+
+enum { FAR = 256 };              /* nodes between a gradient and its sum */
+enum { VECTOR = 8, LONG = 1024 }; /* rows of whole vectors, at most so long, are added up on the way */
 
 static bool is_sum(const nc_node *n) { return n->n_in == 2 && nc_lane_number(n) == NCK_LANE_add; }
 static bool same_site(const nc_node *a, const nc_node *b) {
@@ -47,6 +51,33 @@ static nc_node *narrowing(const nc_value *v, const nc_node *n) {
     return NULL;
 }
 
+/* Are these all axes of `rank` but the last? */
+static bool is_leading(const nc_value *axes, int rank) {
+    int64_t v[NC_MAX_RANK], n = 0;
+    unsigned seen = 0;
+    if (!axes || !axes->lit || rank < 2 || rank > 32 || !nc_literal_ints(axes->lit, v, NC_MAX_RANK, &n)) return false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = v[i] < 0 ? v[i] + rank : v[i];
+        if (at < 0 || at > rank - 2) return false;
+        seen |= 1u << at;
+    }
+    return seen == (1u << (rank - 1)) - 1;
+}
+
+/* The sum of v over its rows, of which n gives one after the other; NULL: nobody asks for it, or they are too long. */
+static nc_node *sum_of_rows(const nc_value *v, const nc_node *n) {
+    const nc_type *t = v->type;
+    int64_t axis = nc_attr_int(n, "axis"), cols = 0;
+    if (axis != -1 && axis != t->rank - 1) return NULL;
+    if (!nc_dim_is_const(t->dims[t->rank - 1], &cols) || cols % VECTOR != 0 || cols > LONG) return NULL;
+    for (int i = 0; i < v->uses.n; i++) {
+        nc_node *s = v->uses.v[i].node;
+        if (s->card != &nc_card_reduce_sum || s->n_in != 2 || !same_site(s, n) || s->out[0]->var) continue;
+        if (!nc_attr_int(s, "keepdims") && is_leading(s->in[1], t->rank)) return s;
+    }
+    return NULL;
+}
+
 static void put(nc_value *old, nc_value *by) {
     by->type = old->type;
     nc_edit_replace(old, by);
@@ -58,19 +89,23 @@ static nc_code take_sum(nc_work *w, nc_node *n, const nc_plan_options *o, nc_nod
     nc_node *sum = n->n_in == 3 ? sum_of(n, &other) : NULL;
     const nc_card *card = &nc_card_norm_grad_add;
     if (!sum || !nc_binding_exists(card, nc_kernels_at(o, n->place), n->in[0]->type->elem)) return NC_OK;
-    nc_node *cast = narrowing(sum->out[0], n);
+    nc_node *cast = narrowing(sum->out[0], n), *rows = cast ? sum_of_rows(cast->out[0], n) : NULL;
     nc_builder b = {
         .w = w, .graph = n->graph, .before = n, .stage = n->stage, .place = n->place, .infer = nc_infer_node};
     nc_value *in[4] = {n->in[0], n->in[1], n->in[2], other};
-    bool wanted[4] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL};
+    bool wanted[5] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL, rows != NULL};
     nc_attr attrs[5] = {{.name = "to", .kind = NC_A_INT, .i = cast ? (int64_t)cast->out[0]->type->elem : 0}};
     int n_attrs = 1;
     for (int i = 0; i < n->n_attrs && n_attrs < 5; i++) attrs[n_attrs++] = n->attrs[i];
-    nc_node *all = nc_build_card(&b, card, in, 4, wanted, cast ? 4 : 3, attrs, n_attrs);
+    nc_node *all = nc_build_card(&b, card, in, 4, wanted, rows ? 5 : cast ? 4 : 3, attrs, n_attrs);
     if (!all) return b.code;
     put(sum->out[0], all->out[0]);
     for (int i = 1; i < 3; i++)
         if (wanted[i]) put(n->out[i], all->out[i]);
+    if (rows) {
+        put(rows->out[0], all->out[4]);
+        nc_edit_remove(rows);
+    }
     if (cast) {
         put(cast->out[0], all->out[3]);
         nc_edit_remove(cast);
