@@ -455,7 +455,10 @@ void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
     return s ? atomic_load(&s->workspace) : atomic_load(&((cuda_device *)d)->workspace);
 }
 
-void *nc_cuda_counters(nc_device *d, const nc_stream *s) { return (char *)nc_cuda_workspace(d, s) + NC_CUDA_WORKSPACE; }
+void *nc_cuda_counters(nc_device *d, const nc_stream *s) {
+    char *workspace = nc_cuda_workspace(d, s);
+    return workspace != NULL ? workspace + NC_CUDA_WORKSPACE : NULL;
+}
 
 nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s->fault : ((cuda_device *)d)->fault; }
 
