@@ -15,7 +15,7 @@
 
 extern const nc_card nc_card_reduce_sum;
 
-enum { FAR = 256 };              /* nodes between a gradient and its sum */
+enum { FAR = 256 };               /* nodes between a gradient and its sum */
 enum { VECTOR = 8, LONG = 1024 }; /* rows of whole vectors, at most so long, are added up on the way */
 
 static bool is_sum(const nc_node *n) { return n->n_in == 2 && nc_lane_number(n) == NCK_LANE_add; }

@@ -20,9 +20,9 @@ TEST(lower_residual_takes_sum_and_cast) {
 
 /* Of the cast, over all rows. */
 #define WIDE "(float[n,3,8] d, float[n,3,8] x, float[8] s, float[n,3,8] o, float[n,3,7] e, float[n,3,7] q, float[7] r)"
-#define SUMMED(n_axes, axes, more)                                                                                         \
-    WIDE "=> (y, t) <const int64[" n_axes "] axes = {" axes "}> { a = nacre.NormGrad(d, x, s) y = Add(o, a) h = Cast<to = 16>(y) " \
-         "t = ReduceSum<keepdims = " more ">(h, axes) }"
+#define SUMMED(n_axes, axes, more)                                                                            \
+    WIDE "=> (y, t) <const int64[" n_axes "] axes = {" axes "}> { a = nacre.NormGrad(d, x, s) y = Add(o, a) " \
+         "h = Cast<to = 16>(y) t = ReduceSum<keepdims = " more ">(h, axes) }"
 
 TEST(lower_residual_takes_the_sum_of_rows) {
     OPS(SUMMED("2", "0, 1", "0"), "NormGradAdd@device");
@@ -30,8 +30,8 @@ TEST(lower_residual_takes_the_sum_of_rows) {
     OPS(SUMMED("2", "0, 1", "1"), "NormGradAdd@device ReduceSum@device");
     OPS(SUMMED("2", "0, 2", "0"), "NormGradAdd@device ReduceSum@device");
     OPS(SUMMED("1", "0", "0"), "NormGradAdd@device ReduceSum@device");
-    OPS(WIDE "=> (y, t) <const int64[2] axes = {0, 1}> { a = nacre.NormGrad(e, q, r) y = Add(e, a) h = Cast<to = 16>(y) "
-             "t = ReduceSum<keepdims = 0>(h, axes) }",
+    OPS(WIDE "=> (y, t) <const int64[2] axes = {0, 1}> { a = nacre.NormGrad(e, q, r) y = Add(e, a) "
+             "h = Cast<to = 16>(y) t = ReduceSum<keepdims = 0>(h, axes) }",
         "NormGradAdd@device ReduceSum@device");
 }
 

@@ -52,9 +52,12 @@ nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cu
 }
 
 nc_code nck_cuda_norm_grad_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
-    const wanted w[] = {{"norm_grad_rows", &out->grad_rows},           {"norm_grad_vectors", &out->grad_vectors},
-                        {"norm_grad_sums", &out->grad_sums},           {"norm_grad_columns", &out->grad_columns},
-                        {"norm_grad_columns_4", &out->grad_columns_4}, {"norm_grad_narrow", &out->grad_narrow},
+    const wanted w[] = {{"norm_grad_rows", &out->grad_rows},
+                        {"norm_grad_vectors", &out->grad_vectors},
+                        {"norm_grad_sums", &out->grad_sums},
+                        {"norm_grad_columns", &out->grad_columns},
+                        {"norm_grad_columns_4", &out->grad_columns_4},
+                        {"norm_grad_narrow", &out->grad_narrow},
                         {"norm_grad_join", &out->grad_join}};
     return find_all(d, NCK_CUDA_TEXT_norm_grad, t, out, w, sizeof w / sizeof *w, diag);
 }

@@ -4,8 +4,8 @@
  * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives
  * each (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose
  * innermost dim is kept, so that a warp reads one line, and `column_vectors` 32 vectors of them. Partial results
- * (segments, outputs) are joined by `join`, or by the block of column_vectors that comes last. Every join is a fixed tree of dims alone. Accumulation: in A (text.h): f32
- * and half types in f32, f64 in f64, integers in int64. */
+ * (segments, outputs) are joined by `join`, or by the block of column_vectors that comes last. Every join is a fixed
+ * tree of dims alone. Accumulation: in A (text.h): f32 and half types in f32, f64 in f64, integers in int64. */
 #define PASTE2(a, b) a##b
 #define PASTE(a, b)  PASTE2(a, b)
 #ifndef J

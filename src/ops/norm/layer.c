@@ -249,7 +249,8 @@ const nc_card nc_card_norm_grad = {.name = "NormGrad",
                                    .decompose = norm_grad_decompose};
 const nc_card nc_card_norm_grad_add = {.name = "NormGradAdd",
                                        .domain = "nacre",
-                                       .doc = "NormGrad, its dX added to another value; the sum in a second type too, and that added up.",
+                                       .doc =
+                                           "NormGrad with dX added to another value; also in a second type, added up.",
                                        .versions = grad_add_versions,
                                        .infer = norm_grad_add_infer,
                                        .decompose = norm_grad_add_decompose};

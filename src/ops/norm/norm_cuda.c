@@ -51,7 +51,7 @@ static nc_code norm_prepare(nc_prep *p) {
     s->how = nc_norm_read(n, kind);
     const nck_cuda_norm_types t = types_of(n, kind);
     NC_TRY((kind == NC_NORM_GRADIENT ? nck_cuda_norm_grad_prepare : nck_cuda_norm_prepare)(p->device, &t, &s->kernel,
-                                                                                          &p->w->diag));
+                                                                                           &p->w->diag));
     p->state = s;
     if (kind != NC_NORM_GRADIENT && t.x == t.y) p->over[0] = 1;
     if (kind == NC_NORM_GRADIENT && n->n_in > 3) p->over[0] = 1u << 3;
