@@ -3,7 +3,7 @@
  * again. Comes after lower_epilogue.c, which has taken the bias in, and GELU too where nobody else reads the product.
  *
  * Where memory is to be saved GELU is not kept for a reader far behind: what it was taken of is kept for the backward
- * pass anyway, so the same formula gives it again, for one more reading and writing.
+ * pass anyway, rounded, so the formula gives it again for one more reading and writing.
  *
  * Example: x = nacre.MatMulChain{Add}(a, b, v), y = nacre.GeluTanh(x) become y, x = nacre.MatMulGelu(a, b, v); of
  * MatMul(y, c) far behind, before a reader of x, z = nacre.GeluTanh(x), MatMul(z, c). */
