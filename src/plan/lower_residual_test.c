@@ -35,6 +35,17 @@ TEST(lower_residual_takes_the_sum_of_rows) {
         "NormGradAdd@device ReduceSum@device");
 }
 
+/* Of the norm over the same rows. */
+#define NORMED(how) HEAD "(y, f) { f = LayerNormalization" how "(x, s) a = nacre.NormGrad(d, x, s) y = Add(o, a) }"
+
+TEST(lower_residual_takes_the_statistics) {
+    TAKES(NORMED(""), "f, LayerNormalization_5_out1, LayerNormalization_5_out2 = LayerNormalization(x, s) @device; "
+                      "NormGradAdd_13_out, none, none = nacre.NormGradAdd(d, x, s, o, LayerNormalization_5_out1, "
+                      "LayerNormalization_5_out2) @device");
+    TAKES(NORMED("<epsilon = 0.5>"), "f = LayerNormalization(x, s) @device; NormGradAdd_11_out, none, none = "
+                                     "nacre.NormGradAdd(d, x, s, o) @device");
+}
+
 TEST(lower_residual_leaves_others_alone) {
     OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(p, a) }", "NormGrad@device Add@device");
     OPS(HEAD "(y, a) { a = nacre.NormGrad(d, x, s) y = Add(o, a) }", "NormGrad@device Add@device");

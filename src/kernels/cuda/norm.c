@@ -124,10 +124,11 @@ typedef struct device_dx {
     const void *other;
     void *narrow;
     int64_t n_sums;
+    const void *mean, *inv_std;
 } device_dx;
 
 static device_dx dx_of(const nck_cuda_norm_grads *to) {
-    return (device_dx){to->dx, to->other, to->narrow, to->narrow_sums ? 3 : 2};
+    return (device_dx){to->dx, to->other, to->narrow, to->narrow_sums ? 3 : 2, to->mean, to->inv_std};
 }
 
 /* Rows that a block holds, a vector a thread. */

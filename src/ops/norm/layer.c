@@ -142,7 +142,8 @@ static nc_code norm_grad_decompose(nc_builder *b, const nc_node *n, nc_value **o
     return b->code;
 }
 
-/* dX of NormGrad and another value; the sum in another type too, and what that adds up to over the rows. */
+/* dX of NormGrad and another value; the sum in another type too, and what that adds up to over the rows. The mean and
+ * the inverse deviation of X's rows are what the forward pass found: kernels may take them or find them anew. */
 static nc_code norm_grad_add_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 1), *scale = nc_in(c, 2);
     int axis = 0;
@@ -214,7 +215,8 @@ static const nc_op_version grad_versions[] = {
 
 static const nc_op_version grad_add_versions[] = {
     {.since = 1,
-     IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL}),
+     IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL},
+        {"Mean", T_FLOAT, OPTIONAL}, {"InvStdDev", T_FLOAT, OPTIONAL}),
      OUT({"Sum", SAME(3)}, {"dScale", SAME(2), OPTIONAL}, {"dB", SAME(2), OPTIONAL}, {"Narrow", T_FLOAT_ALL, OPTIONAL},
          {"NarrowSums", T_FLOAT_ALL, OPTIONAL}),
      ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1), A_INT("to", 0))},

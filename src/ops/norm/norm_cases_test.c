@@ -114,6 +114,11 @@ const nc_case nc_norm_cases[] = {
      "<opset: \"\" 22, \"nacre\" 1> g (float16[5,37,96] d, float[5,37,96] x, float[96] s, float[5,37,96] o) => "
      "(a, b, c, h, t) { a, b, c, h, t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
      VALUE},
+    {"norm_grad_add_statistics",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[5,37,96] d, float[5,37,96] x, float[96] s, float[5,37,96] o) => "
+     "(y, a, b, c, h, t) { y, m, i = LayerNormalization(x, s) "
+     "a, b, c, h, t = nacre.NormGradAdd<to = 10>(d, x, s, o, m, i) }",
+     VALUE},
     {"norm_grad_add_sums_alone",
      "<opset: \"\" 22, \"nacre\" 1> g (float[37,64] d, float[37,64] x, float[64] s, float[37,64] o) => (a, t) "
      "{ a, , , , t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",

@@ -103,6 +103,8 @@ static nc_code grad_run(const nc_call *c) {
     NC_TRY(layer_args(c, c->in[1], c->in[2], NULL, &a));
     const nck_cuda_norm_grads to = {.dx = c->out[0]->data,
                                     .other = data_of(c->in, c->n_in, 3),
+                                    .mean = data_of(c->in, c->n_in, 4),
+                                    .inv_std = data_of(c->in, c->n_in, 5),
                                     .narrow = data_of(c->out, c->n_out, 3),
                                     .narrow_sums = data_of(c->out, c->n_out, 4),
                                     .dscale = data_of(c->out, c->n_out, 1),
