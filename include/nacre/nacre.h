@@ -247,7 +247,8 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * (docs/exporters.md), shapes only declared shapes and ranks that are wrong. "part_symbols": on, off: on takes every
  * dim of an input for itself, though the model gives several the same name, for models that misuse names.
  * "disable": a pass by name. "patterns":
- * rules of one's own, as text (docs/patterns.md); given again, they are added. "recompute": a node by name.
+ * rules of one's own, as text (docs/patterns.md); given again, they are added. "recompute": a node by name,
+ * or "*": a session with gradients keeps less memory, and takes anew in the backward pass what is cheap.
  * "seed", "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied
  * constants, activations, variables, and its outputs until they are released. Packed weights are shared by the
  * environment and not counted. "packed_file": a path: packed weights of the host are mapped from that file where it

@@ -116,6 +116,7 @@ typedef struct nacre_training_sources {
     size_t n_train_bytes, n_eval_bytes, n_optimizer_bytes;
     const char *device; /* NULL: the processor */
     uint64_t seed;      /* of Dropout and its like, unless the checkpoint has a random state */
+    int recompute;      /* not 0: steps keep less memory and take what is cheap anew; as the option "recompute", "*" */
 } nacre_training_sources;
 /* The checkpoint outlives the session; on the processor its tensors are the ones that train. Not for several threads at
  * once. */

@@ -249,6 +249,8 @@ class SessionOptions:
             out.append(("packing", "off"))
         if not self._switch("nacre.winograd", "1"):
             out.append(("winograd", "off"))
+        if self._switch("nacre.recompute"):
+            out.append(("recompute", "*"))
         if self._switch("nacre.strict"):
             out.append(("strict", "on"))
         elif self._switch("session.strict_shape_type_inference"):

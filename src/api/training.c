@@ -45,7 +45,8 @@ nacre_code nacre_training_create(nacre_env *env, nacre_checkpoint *borrows, cons
                             .eval = {from.eval, from.eval_bytes, from.n_eval_bytes},
                             .optimizer = {from.optimizer, from.optimizer_bytes, from.n_optimizer_bytes},
                             .device = from.device,
-                            .seed = from.seed};
+                            .seed = from.seed,
+                            .recompute = from.recompute != 0};
     nc_work w;
     nc_training *t = NULL;
     nc_work_init(&w);

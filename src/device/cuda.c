@@ -20,10 +20,10 @@ typedef struct cuda_device {
     nc_device base;
     nc_cuda cuda;
     nc_cuda_memory *memory;
-    CUdeviceptr workspace;
+    void *_Atomic workspace; /* of work without a stream; NULL: there was none */
     nc_cuda_fault *fault;
     nc_cuda_modules *modules;
-    pthread_mutex_t mutex; /* of the libraries' handles */
+    pthread_mutex_t mutex; /* of the libraries' handles and the workspace */
     bool asked_lt, asked_dnn;
 } cuda_device;
 
@@ -33,6 +33,7 @@ struct nc_event {
     int n_told;           /* by that record, when it was */
 };
 
+#define BYTES_COUNTERS (NC_CUDA_COUNTERS * sizeof(uint32_t))
 #define TRY_CU(function, arguments, diag) NC_TRY(nc_cuda_check(c->api->function arguments, #function, (diag)))
 /* For calls that have no one to tell. */
 #define WARN_CU(function, arguments) warn(c->api->function arguments, #function)
@@ -63,9 +64,13 @@ static CUresult sync_all(const nc_cuda *c) {
     return r;
 }
 
-/* Around an operation with stream NULL: all earlier work is done before it, and it is done when the call returns. */
+/* Around an operation with stream NULL: all earlier work is done before it, and it is done when the call returns. A
+ * wait that fails is tried once more: whoever is told frees what the work would still read. */
 static nc_code sync_if_no_stream(const nc_cuda *c, const nc_stream *s, nc_diag *diag) {
-    return s == NULL ? nc_cuda_check(sync_all(c), "cuCtxSynchronize", diag) : NC_OK;
+    if (s != NULL) return NC_OK;
+    CUresult r = sync_all(c);
+    if (r != 0) warn(sync_all(c), "cuCtxSynchronize");
+    return nc_cuda_check(r, "cuCtxSynchronize", diag);
 }
 
 static nc_code cuda_alloc(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag) {
@@ -135,13 +140,46 @@ static void cuda_host_free(nc_device *d, void *p) {
     if (p != NULL) WARN_CU(cuMemFreeHost, (p));
 }
 
-/* The workspace of a stream (NULL: of work without one), and counters behind it. */
-static nc_code make_workspace(cuda_device *g, CUstream s, CUdeviceptr *out, nc_diag *diag) {
-    const nc_cuda *c = &g->cuda;
-    size_t counters = NC_CUDA_COUNTERS * sizeof(uint32_t);
-    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE + counters, out, diag));
-    TRY_CU(cuMemsetD8Async, (*out + NC_CUDA_WORKSPACE, 0, counters, s), diag);
+/* Counters lie behind a workspace, and are 0. */
+static nc_code clear_counters(const nc_cuda *c, CUstream s, void *workspace, nc_diag *diag) {
+    TRY_CU(cuMemsetD8Async, (address(workspace) + NC_CUDA_WORKSPACE, 0, BYTES_COUNTERS, s), diag);
     return NC_OK;
+}
+
+/* Of work without a stream; it is the device's, and not counted. */
+static nc_code make_own_workspace(cuda_device *g, nc_diag *diag) {
+    CUdeviceptr p = 0;
+    size_t bytes;
+    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE + BYTES_COUNTERS, &p, diag));
+    void *made = (void *)(uintptr_t)p;
+    nc_code code = clear_counters(&g->cuda, NULL, made, diag);
+    if (code == NC_OK)
+        atomic_store(&g->workspace, made);
+    else
+        nc_cuda_memory_free(g->memory, NULL, p, &bytes);
+    return code;
+}
+
+static nc_code make_workspace(cuda_device *g, nc_stream *s, nc_diag *diag) {
+    void *made = NULL;
+    if (s == NULL) return make_own_workspace(g, diag);
+    NC_TRY(cuda_alloc(&g->base, s, NC_CUDA_WORKSPACE + BYTES_COUNTERS, &made, diag));
+    nc_code code = clear_counters(&g->cuda, s->handle, made, diag);
+    if (code == NC_OK)
+        atomic_store(&s->workspace, made);
+    else
+        cuda_free(&g->base, s, made);
+    return code;
+}
+
+/* A stream has its workspace from the first kernel on: one that only copies needs none. */
+static nc_code need_workspace(cuda_device *g, nc_stream *s, nc_diag *diag) {
+    nc_code code = NC_OK;
+    if (nc_cuda_workspace(&g->base, s) != NULL) return NC_OK;
+    pthread_mutex_lock(&g->mutex);
+    if (nc_cuda_workspace(&g->base, s) == NULL) code = make_workspace(g, s, diag);
+    pthread_mutex_unlock(&g->mutex);
+    return code;
 }
 
 /* Takes the handle, also on failure, unless it is lent. */
@@ -149,11 +187,8 @@ static nc_code make_stream(cuda_device *g, CUstream handle, bool lent, nc_stream
     const nc_cuda *c = &g->cuda;
     nc_stream *s = nc_alloc_zero(1, sizeof *s);
     nc_code code = s == NULL ? no_memory(diag) : NC_OK;
-    if (code == NC_OK) code = make_workspace(g, handle, &s->workspace, diag);
     if (code == NC_OK) code = nc_cuda_fault_create(c, &s->fault, diag);
     if (code != NC_OK) {
-        size_t bytes;
-        if (s != NULL && s->workspace != 0) nc_cuda_memory_free(g->memory, NULL, s->workspace, &bytes);
         if (!lent) WARN_CU(cuStreamDestroy_v2, (handle));
         nc_free(s);
         return code;
@@ -179,11 +214,10 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (s == NULL) return;
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
-    size_t bytes;
     WARN_CU(cuStreamSynchronize, (s->handle));
     nc_cuda_memory_remove_stream(g->memory, s);
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
-    nc_cuda_memory_free(g->memory, s, s->workspace, &bytes); /* nobody else has touched it */
+    cuda_free(d, s, atomic_load(&s->workspace)); /* nobody else has touched it */
     nc_cuda_fault_unref(c, s->fault);
     nc_cuda_capture_forget(s);
     nc_free(s);
@@ -267,6 +301,7 @@ static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_cal
     copy.device = d;
     copy.stream = s;
     copy.diag = diag;
+    NC_TRY(need_workspace((cuda_device *)d, s, diag));
     NC_TRY(sync_if_no_stream(c, s, diag));
     atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
     nc_code code = k(&copy);
@@ -326,7 +361,8 @@ static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     cuda_device *g = enter(d);
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    nc_cuda_modules_retry(g->modules); /* none can be loaded in a capture */
+    NC_TRY(need_workspace(g, s, diag)); /* in a capture nothing can be allocated, and no module be loaded */
+    nc_cuda_modules_retry(g->modules);
     return nc_cuda_capture_begin(&g->cuda, s, diag);
 }
 
@@ -416,10 +452,13 @@ static const nc_device_table table = {
 nc_cuda *nc_device_cuda(nc_device *d) { return d != NULL && d->table == &table ? &((cuda_device *)d)->cuda : NULL; }
 
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
-    return (void *)(uintptr_t)(s ? s->workspace : ((cuda_device *)d)->workspace);
+    return s ? atomic_load(&s->workspace) : atomic_load(&((cuda_device *)d)->workspace);
 }
 
-void *nc_cuda_counters(nc_device *d, const nc_stream *s) { return (char *)nc_cuda_workspace(d, s) + NC_CUDA_WORKSPACE; }
+void *nc_cuda_counters(nc_device *d, const nc_stream *s) {
+    char *workspace = nc_cuda_workspace(d, s);
+    return workspace != NULL ? workspace + NC_CUDA_WORKSPACE : NULL;
+}
 
 nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s->fault : ((cuda_device *)d)->fault; }
 
@@ -522,7 +561,6 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
     snprintf(g->base.description, sizeof g->base.description, "%s, compute %d.%d, %zu GiB", c->name, c->major, c->minor,
              bytes >> 30);
     if ((g->memory = nc_cuda_memory_create(c, bytes_to_keep())) == NULL) return no_memory(diag);
-    NC_TRY(make_workspace(g, NULL, &g->workspace, diag));
     NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
     g->modules = nc_cuda_modules_create(c);
     return g->modules ? NC_OK : no_memory(diag);

@@ -218,8 +218,9 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f); /* NULL is fine */
 NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 
 CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's stream 0 */
-void *nc_cuda_workspace(nc_device *d, const nc_stream *s); /* NC_CUDA_WORKSPACE bytes that work on s may use */
-/* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. */
+/* NC_CUDA_WORKSPACE bytes that kernels on s may use, made before the first of them. NULL: there was none. */
+void *nc_cuda_workspace(nc_device *d, const nc_stream *s);
+/* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. NULL: no workspace. */
 void *nc_cuda_counters(nc_device *d, const nc_stream *s);
 
 /* NC_OK for 0; else DEVICE (MEMORY when the GPU's memory is full), naming the function, the error and its text. */

@@ -1,9 +1,11 @@
 /* device/cuda_memory.c: the caching allocator, see cuda_memory.h.
  *
- * Sizes are rounded up to one of eight steps between powers of two, so that sizes near each other share blocks; a
- * request takes the smallest free block that is at most a quarter larger than it (twice, below 1 MiB). Blocks are not
- * cut and not joined: a run's memory is one block per segment, so there are few of them. When the driver has no memory
- * left, all free blocks are given back to it and it is asked once more. */
+ * Sizes are rounded up to one of eight steps between powers of two, so that sizes near each other share blocks, from
+ * 64 MiB on to one of 64, so that little is lost; a request takes the smallest free block that is at most a quarter
+ * larger than it (twice, below 1 MiB). Blocks are not cut and not joined: a run's memory is one block per segment, so
+ * there are few of them. The driver gives pieces of 2 MiB, so that blocks of some MiB, as parameters and their moments
+ * are, would lose a third: they are parts of slabs, each a quarter of all before it, and go back with their slab. When
+ * the driver has no memory left, all free blocks are given back to it and it is asked once more. */
 #include "device/cuda_memory.h"
 
 #include "base/lock.h"
@@ -11,9 +13,19 @@
 #include "base/mem.h"
 #include "device/memory.h"
 
-enum { N_BINS = 64, SMALL = 1 << 20, LEAST = 512 };
+enum { N_BINS = 64, SMALL = 1 << 20, LARGE = 1 << 26, LEAST = 512 };
+enum { PART_LEAST = 1 << 19, PART_MOST = 1 << 24, PIECE = 2 << 20, SLAB_MOST = 1 << 26 }; /* of slabs */
+
+/* A piece of the driver's that blocks are parts of, one behind the other. */
+typedef struct slab {
+    CUdeviceptr start;
+    size_t bytes, used;
+    size_t n_parts, n_free; /* blocks in it, and how many of them are free */
+    struct slab *next;
+} slab;
 
 typedef struct block {
+    slab *of; /* NULL: a piece of the driver's of its own */
     CUdeviceptr start;
     size_t room, asked;
     bool lent;             /* its address was shown outside */
@@ -30,6 +42,8 @@ struct nc_cuda_memory {
     block *bins[N_BINS]; /* free blocks by the power of two below their room */
     block *unmarked;
     size_t keep, kept;
+    slab *slabs;
+    size_t bytes_slabs;
 };
 
 static void warn(CUresult r, const char *function) {
@@ -37,34 +51,54 @@ static void warn(CUresult r, const char *function) {
     if (nc_cuda_check(r, function, &diag) != NC_OK) nc_log(NC_LOG_WARNING, "cuda: %s", diag.text);
 }
 
+static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
+
 static int bin_of(size_t room) { return 63 - __builtin_clzll((unsigned long long)room); }
 
 static size_t room_for(size_t bytes) {
     if (bytes <= LEAST) return LEAST;
-    size_t step = ((size_t)1 << bin_of(bytes)) / 8;
+    size_t power = (size_t)1 << bin_of(bytes), step = power / (power < LARGE ? 8 : 64);
     if (step < LEAST) step = LEAST;
     return bytes > SIZE_MAX - step ? bytes : (bytes + step - 1) / step * step;
 }
 
 /* ---- free blocks; the lock is held ---- */
 
+/* The last of its parts is gone. */
+static void release_slab(nc_cuda_memory *m, slab *s) {
+    slab **at = &m->slabs;
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    m->bytes_slabs -= s->bytes;
+    warn(m->order.cuda->api->cuMemFree_v2(s->start), "cuMemFree_v2");
+    nc_free(s);
+}
+
 static void release_block(nc_cuda_memory *m, block *b) {
     nc_cuda_points_drop(&m->order, &b->points);
-    warn(m->order.cuda->api->cuMemFree_v2(b->start), "cuMemFree_v2");
+    if (b->of == NULL)
+        warn(m->order.cuda->api->cuMemFree_v2(b->start), "cuMemFree_v2");
+    else if (--b->of->n_parts == 0)
+        release_slab(m, b->of);
     nc_free(b);
 }
+
+/* A part of a slab that is in use stays: its room could not be had again before the slab goes. */
+static bool may_go(const block *b) { return b->of == NULL || b->of->n_free == b->of->n_parts; }
 
 static void keep_block(nc_cuda_memory *m, block *b) {
     block **bin = b->unmarked ? &m->unmarked : &m->bins[bin_of(b->room)];
     b->next = *bin;
     *bin = b;
     m->kept += b->room;
+    if (b->of != NULL) b->of->n_free++;
 }
 
 static void unlink_block(nc_cuda_memory *m, block **at) {
     block *b = *at;
     *at = b->next;
     m->kept -= b->room;
+    if (b->of != NULL) b->of->n_free--;
 }
 
 /* Where the points cannot be taken the GPU is lost or out of memory: waiting for everything is left. */
@@ -115,6 +149,10 @@ static void shrink(nc_cuda_memory *m, size_t most, bool waits) {
     for (int i = N_BINS - 1; i >= 0 && m->kept > most; i--)
         for (block **at = &m->bins[i]; *at != NULL && m->kept > most;) {
             block *b = *at;
+            if (!may_go(b)) {
+                at = &b->next;
+                continue;
+            }
             bool passed = nc_cuda_points_passed(&m->order, &b->points, 0);
             if (!passed && waits) warn(nc_cuda_points_wait(&m->order, &b->points), "cuEventSynchronize");
             if (passed || waits) {
@@ -138,11 +176,49 @@ static nc_code ask_driver(nc_cuda_memory *m, size_t room, CUdeviceptr *out, nc_d
     return nc_cuda_check(r, "cuMemAlloc_v2", diag);
 }
 
+/* ---- parts of slabs ---- */
+
+static bool is_part(const nc_cuda_memory *m, size_t room) {
+    return m->keep > 0 && room >= PART_LEAST && room <= PART_MOST;
+}
+
+/* The next part of a slab that has room for it; the lock is held. */
+static bool take_part(nc_cuda_memory *m, block *b) {
+    slab *s = m->slabs;
+    while (s != NULL && s->bytes - s->used < b->room) s = s->next;
+    if (s == NULL) return false;
+    b->of = s, b->start = s->start + s->used;
+    s->used += b->room, s->n_parts++;
+    return true;
+}
+
+static nc_code new_part(nc_cuda_memory *m, block *b, nc_diag *diag) {
+    nc_lock_take(&m->lock);
+    bool found = take_part(m, b);
+    size_t bytes = m->bytes_slabs / 4;
+    nc_lock_give(&m->lock);
+    if (found) return NC_OK;
+    slab *s = nc_alloc_zero(1, sizeof *s);
+    if (s == NULL) return no_memory(diag);
+    if (bytes > SLAB_MOST) bytes = SLAB_MOST;
+    s->bytes = ((bytes > b->room ? bytes : b->room) + PIECE - 1) / PIECE * PIECE;
+    nc_code code = ask_driver(m, s->bytes, &s->start, diag);
+    if (code != NC_OK) {
+        nc_free(s);
+        return code;
+    }
+    nc_lock_take(&m->lock);
+    s->next = m->slabs, m->slabs = s, m->bytes_slabs += s->bytes;
+    take_part(m, b); /* this one has room */
+    nc_lock_give(&m->lock);
+    return NC_OK;
+}
+
 static nc_code new_block(nc_cuda_memory *m, size_t room, block **out, nc_diag *diag) {
     block *b = nc_alloc_zero(1, sizeof *b);
-    if (b == NULL) return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
+    if (b == NULL) return no_memory(diag);
     b->room = room;
-    nc_code code = ask_driver(m, room, &b->start, diag);
+    nc_code code = is_part(m, room) ? new_part(m, b, diag) : ask_driver(m, room, &b->start, diag);
     if (code == NC_OK)
         *out = b;
     else
@@ -162,8 +238,8 @@ nc_cuda_memory *nc_cuda_memory_create(const nc_cuda *borrows, size_t keep) {
 void nc_cuda_memory_destroy(nc_cuda_memory *m) {
     if (m == NULL) return;
     mark_late(m);
-    shrink(m, 0, true);
     for (size_t i = 0; i < m->live.n; i++) release_block(m, m->live.v[i].data);
+    shrink(m, 0, true); /* slabs have no part in use any more */
     nc_blocks_release(&m->live);
     nc_cuda_order_release(&m->order);
     nc_lock_release(&m->lock);
@@ -186,7 +262,7 @@ nc_code nc_cuda_memory_alloc(nc_cuda_memory *m, const nc_stream *s, size_t bytes
     else
         release_block(m, b);
     nc_lock_give(&m->lock);
-    return ok ? NC_OK : nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
+    return ok ? NC_OK : no_memory(diag);
 }
 
 bool nc_cuda_memory_free(nc_cuda_memory *m, const nc_stream *s, CUdeviceptr p, size_t *bytes) {

@@ -10,7 +10,7 @@
 
 struct nc_stream {
     CUstream handle;
-    CUdeviceptr workspace;
+    void *_Atomic workspace; /* NULL: no kernel has run on it */
     nc_cuda_fault *fault;
     bool lent; /* the caller's: only the workspace and the fault are ours */
     uint64_t id; /* from 1 on, of no other stream, also of none that is gone */

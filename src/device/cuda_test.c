@@ -148,6 +148,36 @@ TEST(cuda_cache_folder_must_be_ours_alone) {
     cache_close(&c);
 }
 
+static nc_code has_workspace(const nc_call *c) {
+    return nc_cuda_workspace(c->device, c->stream) != NULL ? NC_OK : NC_E_FAIL;
+}
+
+/* A stream has a workspace from its first kernel or capture on, which is counted. */
+static void workspaces(nc_device *d) {
+    nc_stream *a = stream(d), *b = stream(d);
+    nc_capture *capture = NULL;
+    const nc_call call = {.n_in = 0};
+    size_t before = atomic_load(&d->bytes_live);
+    char *p = take(d, a, 16), one[16] = {0};
+    up(d, a, p, one, sizeof one);
+    CHECK(nc_cuda_workspace(d, a) == NULL && nc_cuda_workspace(d, NULL) == NULL);
+    d->table->free(d, a, p);
+    OK(d->table->launch(d, a, has_workspace, &call));
+    OK(d->table->launch(d, NULL, has_workspace, &call));
+    CHECK(nc_cuda_workspace(d, b) == NULL);
+    OK(d->table->capture_begin(d, b, &diag));
+    OK(d->table->launch(d, b, has_workspace, &call));
+    OK(d->table->capture_end(d, b, &capture, &diag));
+    CHECK(nc_cuda_workspace(d, a) != nc_cuda_workspace(d, b) && nc_cuda_workspace(d, NULL) != nc_cuda_workspace(d, a));
+    CHECK(atomic_load(&d->bytes_live) >= before + 2 * NC_CUDA_WORKSPACE);
+    d->table->capture_destroy(d, capture);
+    d->table->stream_destroy(d, a);
+    d->table->stream_destroy(d, b);
+    CHECK(atomic_load(&d->bytes_live) == before);
+}
+
+TEST(cuda_workspaces) { run_on("cuda", workspaces); }
+
 static void handles(nc_device *d) {
     nc_cuda *c = nc_device_cuda(d);
     REQUIRE(c != NULL);
@@ -156,8 +186,6 @@ static void handles(nc_device *d) {
     CHECK(c->lt != NULL && c->major > 0 && c->n_multiprocessors > 0 && c->api->cublasLtGetVersion() >= 12000);
     CHECK(strstr(d->description, "compute") != NULL);
     nc_stream *a = stream(d), *b = stream(d);
-    CHECK(nc_cuda_workspace(d, a) != NULL && nc_cuda_workspace(d, a) != nc_cuda_workspace(d, b));
-    CHECK(nc_cuda_workspace(d, NULL) != nc_cuda_workspace(d, a));
     CHECK(nc_cuda_stream(a) != NULL && nc_cuda_stream(NULL) == NULL);
     nc_function *f = NULL, *g = NULL;
     OK(d->table->compile(d, kernel_text, "twice", &f, &diag));
@@ -221,7 +249,7 @@ static void multiply(nc_device *d) {
     cublasLtMatrixLayout layout = NULL;
     cublasLtMatmulPreference preference = NULL;
     cublasLtMatmulHeuristicResult result = {0};
-    size_t limit = NC_CUDA_WORKSPACE;
+    size_t limit = 0;
     int found = 0;
     OK(nc_cuda_need_lt(d, &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "desc", &diag));
@@ -241,7 +269,7 @@ static void multiply(nc_device *d) {
                         "heuristic", &diag));
     CHECK_INT(found, 1);
     OK(nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, desc, &one, p, layout, p + 4, layout, &zero, p + 8, layout, p + 8,
-                                               layout, &result.algo, nc_cuda_workspace(d, s), limit, nc_cuda_stream(s)),
+                                               layout, &result.algo, NULL, limit, nc_cuda_stream(s)),
                         "matmul", &diag));
     down(d, s, got, p + 8, sizeof got);
     OK(d->table->stream_sync(d, s, &diag));

@@ -1,10 +1,11 @@
-/* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, and the cast of
- * the sum to a half type, where its place has a kernel for that (nacre.NormGradAdd): in a transformer every norm's
- * gradient is followed by both, which would read and write it twice more. Comes after lower_casts.c, which leaves the
- * casts that count, and before lower_chain.c.
+/* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, the cast of the
+ * sum to a half type, and what that adds up to over the rows, the gradient of a bias, where its place has a kernel for
+ * that (nacre.NormGradAdd): in a transformer every norm's gradient is followed by all of these, which would read it
+ * three times more and write it twice. It then reads the statistics of the rows that the forward pass found. Comes
+ * after lower_casts.c, which leaves the casts that count, and before lower_chain.c.
  *
- * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y) become
- * y, s, b, h = nacre.NormGradAdd<to = 16>(d, x, w, o). */
+ * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y), t = ReduceSum(h, [0]) become
+ * y, s, b, h, t = nacre.NormGradAdd<to = 16>(d, x, w, o, m, i), where m and i are of LayerNormalization(x, ...). */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "ops/lane.h"
@@ -12,7 +13,10 @@
 #include "ops/norm/norm.h"
 #include "plan/plan.h"
 
-enum { FAR = 256 }; /* nodes between a gradient and its sum */
+extern const nc_card nc_card_reduce_sum, nc_card_layer_normalization;
+
+enum { FAR = 256 };               /* nodes between a gradient and its sum */
+enum { VECTOR = 8, LONG = 1024 }; /* rows of whole vectors, at most so long, are added up on the way */
 
 static bool is_sum(const nc_node *n) { return n->n_in == 2 && nc_lane_number(n) == NCK_LANE_add; }
 static bool same_site(const nc_node *a, const nc_node *b) {
@@ -47,6 +51,74 @@ static nc_node *narrowing(const nc_value *v, const nc_node *n) {
     return NULL;
 }
 
+/* Are these all axes of `rank` but the last? */
+static bool is_leading(const nc_value *axes, int rank) {
+    int64_t v[NC_MAX_RANK], n = 0;
+    unsigned seen = 0;
+    if (!axes || !axes->lit || rank < 2 || rank > 32 || !nc_literal_ints(axes->lit, v, NC_MAX_RANK, &n)) return false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = v[i] < 0 ? v[i] + rank : v[i];
+        if (at < 0 || at > rank - 2) return false;
+        seen |= 1u << at;
+    }
+    return seen == (1u << (rank - 1)) - 1;
+}
+
+/* Does n go along the last axis, in rows that its kernel adds up on the way? */
+static bool has_short_rows(const nc_node *n) {
+    const nc_type *t = n->in[1]->type;
+    int64_t axis = nc_attr_int(n, "axis"), cols = 0;
+    bool last = t->rank > 0 && (axis == -1 || axis == t->rank - 1);
+    return last && nc_dim_is_const(t->dims[t->rank - 1], &cols) && cols % VECTOR == 0 && cols <= LONG;
+}
+
+/* The sum of v over its rows, of which n gives one after the other; NULL: nobody asks for it. */
+static nc_node *sum_of_rows(const nc_value *v, const nc_node *n) {
+    const nc_type *t = v->type;
+    for (int i = 0; i < v->uses.n; i++) {
+        nc_node *s = v->uses.v[i].node;
+        if (s->card != &nc_card_reduce_sum || s->n_in != 2 || !same_site(s, n) || s->out[0]->var) continue;
+        if (!nc_attr_int(s, "keepdims") && is_leading(s->in[1], t->rank)) return s;
+    }
+    return NULL;
+}
+
+/* ---- statistics ---- */
+
+static bool comes_before(const nc_node *a, const nc_node *b) {
+    while (a && a != b) a = a->next;
+    return a != NULL;
+}
+
+/* The norm that n is the gradient of, where it can give f32 statistics; NULL: none is found. */
+static nc_node *forward_of(const nc_node *n) {
+    const nc_value *x = n->in[1];
+    for (int i = 0; i < x->uses.n; i++) {
+        nc_node *f = x->uses.v[i].node;
+        if (f->card != &nc_card_layer_normalization || f->in[0] != x || !same_site(f, n)) continue;
+        bool alike = nc_attr_int(n, "center") && nc_attr_int(f, "axis") == nc_attr_int(n, "axis") &&
+                     nc_attr_float(f, "epsilon") == nc_attr_float(n, "epsilon") && nc_attr_int(f, "stash_type") == 1;
+        bool gives = f->n_out == 1 || (f->n_out == 3 && f->out[1] && f->out[2]);
+        if (alike && gives && x->type->elem != NC_DOUBLE && comes_before(f, n)) return f;
+    }
+    return NULL;
+}
+
+/* f gives the mean and the inverse deviation of its rows too. */
+static nc_code keep_statistics(nc_work *w, nc_node *f) {
+    const nc_type *x = f->in[0]->type;
+    nc_model *m = f->graph->model;
+    const nc_dim *dims[NC_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
+    NC_NEED(w, dims[x->rank - 1] = nc_dim_const(m->dims, 1));
+    while (f->n_out < 3) {
+        nc_value *v = nc_edit_add_out(f, NULL);
+        NC_NEED(w, v);
+        NC_NEED(w, v->type = nc_type_tensor(&m->arena, NC_FLOAT, x->rank, dims));
+    }
+    return NC_OK;
+}
+
 static void put(nc_value *old, nc_value *by) {
     by->type = old->type;
     nc_edit_replace(old, by);
@@ -58,19 +130,27 @@ static nc_code take_sum(nc_work *w, nc_node *n, const nc_plan_options *o, nc_nod
     nc_node *sum = n->n_in == 3 ? sum_of(n, &other) : NULL;
     const nc_card *card = &nc_card_norm_grad_add;
     if (!sum || !nc_binding_exists(card, nc_kernels_at(o, n->place), n->in[0]->type->elem)) return NC_OK;
-    nc_node *cast = narrowing(sum->out[0], n);
+    bool is_short = has_short_rows(n);
+    nc_node *cast = narrowing(sum->out[0], n), *rows = cast && is_short ? sum_of_rows(cast->out[0], n) : NULL;
+    nc_node *forward = is_short ? forward_of(n) : NULL;
+    if (forward) NC_TRY(keep_statistics(w, forward));
     nc_builder b = {
         .w = w, .graph = n->graph, .before = n, .stage = n->stage, .place = n->place, .infer = nc_infer_node};
-    nc_value *in[4] = {n->in[0], n->in[1], n->in[2], other};
-    bool wanted[4] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL};
+    nc_value *in[6] = {
+        n->in[0], n->in[1], n->in[2], other, forward ? forward->out[1] : NULL, forward ? forward->out[2] : NULL};
+    bool wanted[5] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL, rows != NULL};
     nc_attr attrs[5] = {{.name = "to", .kind = NC_A_INT, .i = cast ? (int64_t)cast->out[0]->type->elem : 0}};
     int n_attrs = 1;
     for (int i = 0; i < n->n_attrs && n_attrs < 5; i++) attrs[n_attrs++] = n->attrs[i];
-    nc_node *all = nc_build_card(&b, card, in, 4, wanted, cast ? 4 : 3, attrs, n_attrs);
+    nc_node *all = nc_build_card(&b, card, in, forward ? 6 : 4, wanted, rows ? 5 : cast ? 4 : 3, attrs, n_attrs);
     if (!all) return b.code;
     put(sum->out[0], all->out[0]);
     for (int i = 1; i < 3; i++)
         if (wanted[i]) put(n->out[i], all->out[i]);
+    if (rows) {
+        put(rows->out[0], all->out[4]);
+        nc_edit_remove(rows);
+    }
     if (cast) {
         put(cast->out[0], all->out[3]);
         nc_edit_remove(cast);

@@ -18,6 +18,34 @@ TEST(lower_residual_takes_sum_and_cast) {
           "NormGradAdd_10_out, NormGradAdd_10_out1, none = nacre.NormGradAdd(d, x, s, o) @device");
 }
 
+/* Of the cast, over all rows. */
+#define WIDE "(float[n,3,8] d, float[n,3,8] x, float[8] s, float[n,3,8] o, float[n,3,7] e, float[n,3,7] q, float[7] r)"
+#define SUMMED(n_axes, axes, more)                                                                            \
+    WIDE "=> (y, t) <const int64[" n_axes "] axes = {" axes "}> { a = nacre.NormGrad(d, x, s) y = Add(o, a) " \
+         "h = Cast<to = 16>(y) t = ReduceSum<keepdims = " more ">(h, axes) }"
+
+TEST(lower_residual_takes_the_sum_of_rows) {
+    OPS(SUMMED("2", "0, 1", "0"), "NormGradAdd@device");
+    OPS(SUMMED("2", "-2, 0", "0"), "NormGradAdd@device");
+    OPS(SUMMED("2", "0, 1", "1"), "NormGradAdd@device ReduceSum@device");
+    OPS(SUMMED("2", "0, 2", "0"), "NormGradAdd@device ReduceSum@device");
+    OPS(SUMMED("1", "0", "0"), "NormGradAdd@device ReduceSum@device");
+    OPS(WIDE "=> (y, t) <const int64[2] axes = {0, 1}> { a = nacre.NormGrad(e, q, r) y = Add(e, a) "
+             "h = Cast<to = 16>(y) t = ReduceSum<keepdims = 0>(h, axes) }",
+        "NormGradAdd@device ReduceSum@device");
+}
+
+/* Of the norm over the same rows. */
+#define NORMED(how) HEAD "(y, f) { f = LayerNormalization" how "(x, s) a = nacre.NormGrad(d, x, s) y = Add(o, a) }"
+
+TEST(lower_residual_takes_the_statistics) {
+    TAKES(NORMED(""), "f, LayerNormalization_5_out1, LayerNormalization_5_out2 = LayerNormalization(x, s) @device; "
+                      "NormGradAdd_13_out, none, none = nacre.NormGradAdd(d, x, s, o, LayerNormalization_5_out1, "
+                      "LayerNormalization_5_out2) @device");
+    TAKES(NORMED("<epsilon = 0.5>"), "f = LayerNormalization(x, s) @device; NormGradAdd_11_out, none, none = "
+                                     "nacre.NormGradAdd(d, x, s, o) @device");
+}
+
 TEST(lower_residual_leaves_others_alone) {
     OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(p, a) }", "NormGrad@device Add@device");
     OPS(HEAD "(y, a) { a = nacre.NormGrad(d, x, s) y = Add(o, a) }", "NormGrad@device Add@device");

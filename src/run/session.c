@@ -164,8 +164,11 @@ static nc_code part_symbols(maker *k) {
     return NC_OK;
 }
 
+static bool is_all(const char *name) { return strcmp(name, "*") == 0; }
+
 static nc_code mark_recompute(maker *k) {
     for (int i = 0; i < k->o->n_recompute; i++) {
+        if (is_all(k->o->recompute[i])) continue;
         nc_node *n = nc_graph_find_node(k->s->model->main, k->o->recompute[i]);
         if (!n) NC_FAIL(k->w, NC_E_ARGUMENT, "recompute: the model has no node '%s'", k->o->recompute[i]);
         n->recompute = true;
@@ -299,6 +302,7 @@ static nc_code make_program(maker *k) {
                           .given = o->given,
                           .n_given = o->n_given,
                           .grad = nc_autodiff_emit};
+    for (int i = 0; i < o->n_recompute; i++) po.takes_anew |= is_all(o->recompute[i]);
     keep_plan(k, &po);
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);

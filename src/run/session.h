@@ -59,7 +59,7 @@ typedef struct nc_session_options {
     const char *packed_file;      /* where packed weights are kept (run/pack_file.h); NULL: nowhere */
     const char *save_path;        /* the transformed graph goes there as ONNX; NULL: nowhere */
     nc_onnx_save_options save;    /* how */
-    const char *const *recompute; /* node names */
+    const char *const *recompute; /* node names; "*": what the plan finds cheap to take anew */
     int n_recompute;
     /* Adds gradients, variables and updates to the transformed graph (train/); NULL: inference. */
     nc_code (*differentiate)(nc_work *w, nc_model *m, const void *ctx);

@@ -35,8 +35,11 @@ static nc_code as_it_is(nc_work *w, nc_model *m, const void *ctx) {
 }
 
 nc_code nc_training_make(nc_work *w, nc_training *t, nc_model *takes, nc_session **out) {
+    static const char *const cheap[] = {"*"};
     nc_session_options o = {.device = t->device,
                             .level = 3,
+                            .recompute = cheap,
+                            .n_recompute = t->recompute,
                             .differentiate = as_it_is,
                             .seed = t->seed,
                             .keep_dumps = true,
@@ -114,6 +117,7 @@ static nc_code start(nc_work *w, nc_training *t, const nc_training_models *m) {
     nc_device *device;
     if (!given(&m->train)) NC_FAIL(w, NC_E_ARGUMENT, "a training session needs a training model");
     snprintf(t->device, sizeof t->device, "%s", m->device ? m->device : "cpu");
+    t->recompute = m->recompute;
     t->seed = t->checkpoint->has_random ? t->checkpoint->seed : m->seed;
     NC_NEED(w, t->params = nc_arena_array(&t->arena, n, sizeof *t->params));
     NC_NEED(w, t->sums = nc_arena_array(&t->arena, n, sizeof(nc_object *)));

@@ -45,6 +45,7 @@ typedef struct nc_training {
     nc_state *state;
     char device[32];
     uint64_t seed;
+    bool recompute;
     nc_stage_program train, eval;
     NC_VEC(nc_optimizer *) optimizers;
     nc_optimizer *optimizer; /* the one that makes the next step; NULL: there is none */
@@ -65,6 +66,7 @@ typedef struct nc_training_models {
     nc_model_source train, eval, optimizer; /* eval and optimizer: path and bytes NULL: none */
     const char *device;                     /* NULL: the processor */
     uint64_t seed;                          /* of the random state, unless the checkpoint has one */
+    bool recompute;                         /* what is cheap is taken anew in the backward pass, not kept */
 } nc_training_models;
 
 NC_MUST nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, const nc_training_models *m,

@@ -244,13 +244,19 @@ void launch_params(const void *made, CUDA_KERNEL_NODE_PARAMS_v2 *p) {
     p->blockDimX = size[0], p->blockDimY = size[1], p->blockDimZ = size[2];
 }
 
+/* The end of a name: characters, then zeros. */
+static bool is_text(uint64_t word) {
+    while ((word & 0xff) >= ' ' && (word & 0xff) <= '~') word >>= 8;
+    return word == 0;
+}
+
 /* An argument that is an address of the host's memory: a GPU would fault there, we would not. Words below 2^32 are
- * sizes; those whose lower half is small are an int and what the compiler left beside it; of others, a word that
- * happens to be a mapped address is one. */
+ * sizes; those whose lower half is small are an int and what the compiler left beside it; names of nodes are text, and
+ * AddressSanitizer maps such addresses; of others, a word that happens to be a mapped address is one. */
 static bool is_host_address(uint64_t word) {
     unsigned char resident;
     uintptr_t page = (uintptr_t)word & ~(uintptr_t)4095;
-    if (word >> 32 == 0 || (uint32_t)word < 4096 || word >> 48 != 0) return false;
+    if (word >> 32 == 0 || (uint32_t)word < 4096 || word >> 48 != 0 || is_text(word)) return false;
     if (memory_in_span((uintptr_t)word) || pinned_has((uintptr_t)word)) return false;
     return mincore((void *)page, 1, &resident) == 0;
 }

@@ -712,6 +712,38 @@ KEEPING(kept_blocks_go_back_when_memory_is_short_or_trimmed) {
     CHECK_INT(d->table->trim(d), 0);
 }
 
+/* Parameters of some MiB share pieces of the driver's, which go back with the last of them. */
+KEEPING(blocks_of_some_mib_are_parts_of_slabs) {
+    enum { N = 40 };
+    const size_t bytes = (2 << 20) + (1 << 18);
+    char *p[N];
+    d->table->trim(d);
+    size_t before = control()->live("blocks");
+    for (int i = 0; i < N; i++) p[i] = take(d, NULL, bytes);
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < i; k++) CHECK(p[i] + bytes <= p[k] || p[k] + bytes <= p[i]);
+    CHECK(control()->live("blocks") - before < N / 2);
+    for (int i = 1; i < N; i++) d->table->free(d, NULL, p[i]);
+    control()->reset_calls();
+    char *again = take(d, NULL, bytes);
+    CHECK_INT(control()->calls("cuMemAlloc_v2"), 0);
+    d->table->trim(d);
+    OK(d->table->fill(d, NULL, p[0], 1, bytes, &diag)); /* slabs with a part in use are still there */
+    OK(d->table->fill(d, NULL, again, 1, bytes, &diag));
+    d->table->free(d, NULL, p[0]);
+    d->table->free(d, NULL, again);
+    d->table->trim(d);
+    CHECK_INT(control()->live("blocks"), before);
+}
+
+KEEPING(large_blocks_are_hardly_larger_than_asked_for) {
+    const size_t bytes = ((size_t)100 << 20) + 1;
+    d->table->trim(d);
+    d->table->free(d, NULL, take(d, NULL, bytes));
+    size_t room = d->table->trim(d);
+    CHECK(room >= bytes && room - bytes <= bytes / 64);
+}
+
 static void keeps_little(nc_device *d) {
     char *small = take(d, NULL, 1000), *large = take(d, NULL, 100000);
     size_t before = control()->live("blocks");

@@ -483,6 +483,22 @@ def test_a_loss_that_is_no_number_is_told_once_by_the_first_bad_tensor():
     assert "'/0/Gemm_output_0'" in done.stderr
 
 
+@pytest.mark.parametrize("value", ["0", "1", "yes"])
+def test_less_memory_by_taking_anew(value):
+    import nacre
+    from nacre.training import api
+    options = nacre.SessionOptions()
+    options.add_session_config_entry("nacre.recompute", value)
+    state = api.CheckpointState.load_checkpoint(DATA / "mlp" / "checkpoint")
+    if value == "yes":
+        with pytest.raises(nacre.InvalidArgument, match="nacre.recompute: expected 0 or 1, got 'yes'"):
+            api.Module(DATA / "mlp" / "training_model.onnx", state, session_options=options)
+        return
+    peer = Run()
+    module = api.Module(DATA / "mlp" / "training_model.onnx", state, session_options=options)
+    assert float(module(*peer.batch(0))) == float(peer.module(*peer.batch(0)))
+
+
 def test_prepacking_is_refused():
     import nacre
     from nacre.training import api

@@ -61,7 +61,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_norm, floats[i], norm_types, "norm_rows norm_vectors");
         print_file(NCK_CUDA_TEXT_norm_grad, floats[i], norm_types,
                    "norm_grad_rows norm_grad_vectors norm_grad_sums norm_grad_columns norm_grad_columns_4 "
-                   "norm_grad_join");
+                   "norm_grad_narrow norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns gemv_narrow gemv_rows");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");

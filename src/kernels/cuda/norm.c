@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 enum { LONG_ROW = 256, LONG_VECTOR_ROW = 1025, VECTOR_BYTES = 16, THREADS = 256, COLUMNS = 4 };
-enum { LEAST_ROWS = 16, COLUMN_ROWS = 128, MOST_SEGMENTS = 1024 };
+enum { LEAST_ROWS = 16, COLUMN_ROWS = 128, MOST_SEGMENTS = 1024, MOST_SUMS = 3 };
 
 static nc_dtype narrow_of(const nck_cuda_norm_types *t) { return t->narrow != NC_UNDEFINED ? t->narrow : t->dx; }
 
@@ -52,9 +52,13 @@ nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cu
 }
 
 nc_code nck_cuda_norm_grad_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
-    const wanted w[] = {{"norm_grad_rows", &out->grad_rows},           {"norm_grad_vectors", &out->grad_vectors},
-                        {"norm_grad_sums", &out->grad_sums},           {"norm_grad_columns", &out->grad_columns},
-                        {"norm_grad_columns_4", &out->grad_columns_4}, {"norm_grad_join", &out->grad_join}};
+    const wanted w[] = {{"norm_grad_rows", &out->grad_rows},
+                        {"norm_grad_vectors", &out->grad_vectors},
+                        {"norm_grad_sums", &out->grad_sums},
+                        {"norm_grad_columns", &out->grad_columns},
+                        {"norm_grad_columns_4", &out->grad_columns_4},
+                        {"norm_grad_narrow", &out->grad_narrow},
+                        {"norm_grad_join", &out->grad_join}};
     return find_all(d, NCK_CUDA_TEXT_norm_grad, t, out, w, sizeof w / sizeof *w, diag);
 }
 
@@ -86,20 +90,22 @@ static int64_t segment_of(int64_t rows) { return nc_max64(LEAST_ROWS, nc_ceil_di
 size_t nck_cuda_norm_grad_workspace(int64_t rows, int64_t cols) {
     int64_t partial;
     if (!nc_mul_i64(nc_ceil_div(rows, segment_of(rows)), cols, &partial) || !nc_add_i64(partial, rows, &partial) ||
-        !nc_mul_i64(partial, 2 * (int64_t)sizeof(double), &partial))
+        !nc_mul_i64(partial, MOST_SUMS * (int64_t)sizeof(double), &partial))
         return SIZE_MAX;
     return (size_t)partial;
 }
 
-static nc_code join_segments(const nck_cuda_norm *k, nck_cuda_at at, int64_t cols, int64_t n_segments, void *partial,
-                             void *dscale, void *dbias) {
-    void *args[] = {&cols, &n_segments, &partial, &dscale, &dbias};
-    const nc_dim3 grid = {(uint32_t)nc_ceil_div(cols, 32), 2, 1}, block = {32, 32, 1};
+/* n_sums 3: those of the narrow gradient too. */
+static nc_code join_segments(const nck_cuda_norm *k, nck_cuda_at at, int64_t cols, int64_t n_segments, int64_t n_sums,
+                             void *partial, const nck_cuda_norm_grads *to) {
+    nck_cuda_norm_grads out = *to;
+    void *args[] = {&cols, &n_segments, &n_sums, &partial, &out.dscale, &out.dbias, &out.narrow_sums};
+    const nc_dim3 grid = {(uint32_t)nc_ceil_div(cols, 32), (uint32_t)n_sums, 1}, block = {32, 32, 1};
     return at.device->table->launch_function(at.device, at.stream, k->grad_join, grid, block, 0, args, at.diag);
 }
 
 static nc_code by_columns(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
-                          const void *x, void *dscale, void *dbias, void *stats, void *partial) {
+                          const void *x, const nck_cuda_norm_grads *to, void *stats, void *partial) {
     nck_cuda_norm_args copy = *a;
     int64_t segment = nc_max64(COLUMN_ROWS, segment_of(a->rows)), cols = a->cols;
     int64_t n_segments = nc_ceil_div(a->rows, segment);
@@ -109,7 +115,7 @@ static nc_code by_columns(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda
     void *args[] = {&copy, &segment, &dy, &x, &stats, &partial};
     nc_function *columns = four ? k->grad_columns_4 : k->grad_columns;
     NC_TRY(at.device->table->launch_function(at.device, at.stream, columns, grid, block, 0, args, at.diag));
-    return join_segments(k, at, cols, n_segments, partial, dscale, dbias);
+    return join_segments(k, at, cols, n_segments, 2, partial, to);
 }
 
 /* Mirrors norm_dx of norm_grad.cu. */
@@ -117,33 +123,49 @@ typedef struct device_dx {
     void *dx;
     const void *other;
     void *narrow;
+    int64_t n_sums;
+    const void *mean, *inv_std;
 } device_dx;
+
+static device_dx dx_of(const nck_cuda_norm_grads *to) {
+    return (device_dx){to->dx, to->other, to->narrow, to->narrow_sums ? 3 : 2, to->mean, to->inv_std};
+}
 
 /* Rows that a block holds, a vector a thread. */
 static nc_code by_segments(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
                            const void *x, const void *scale, const nck_cuda_norm_grads *to, void *partial) {
     nck_cuda_norm_args copy = *a;
-    device_dx into = {to->dx, to->other, to->narrow};
+    device_dx into = dx_of(to);
     int64_t segment = segment_of(a->rows), n_segments = nc_ceil_div(a->rows, segment);
     void *args[] = {&copy, &segment, &dy, &x, &scale, &into, &partial};
     const nc_dim3 grid = {(uint32_t)n_segments, 1, 1};
     const nc_dim3 block = {(uint32_t)nc_ceil_div(a->cols / k->vector, 32) * 32, 1, 1};
     NC_TRY(at.device->table->launch_function(at.device, at.stream, k->grad_sums, grid, block, 0, args, at.diag));
-    return join_segments(k, at, a->cols, n_segments, partial, to->dscale, to->dbias);
+    return join_segments(k, at, a->cols, n_segments, into.n_sums, partial, to);
+}
+
+/* The sums of a narrow gradient that is there, for rows that no block holds: slow. */
+static nc_code sum_narrow(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a,
+                          const nck_cuda_norm_grads *to) {
+    nck_cuda_norm_grads out = *to;
+    int64_t rows = a->rows, cols = a->cols;
+    void *args[] = {&rows, &cols, &out.dx, &out.narrow_sums};
+    return nck_cuda_launch(at, k->grad_narrow, nck_cuda_blocks(at.device, cols, THREADS), THREADS, args);
 }
 
 nc_code nck_cuda_norm_grad_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
                                const void *x, const void *scale, const nck_cuda_norm_grads *to, void *workspace) {
     nck_cuda_norm_args copy = *a;
-    device_dx into = {to->dx, to->other, to->narrow};
+    device_dx into = dx_of(to);
     void *stats = workspace, *partial = (char *)workspace + 2 * (size_t)a->rows * sizeof(double);
     void *row_args[] = {&copy, &dy, &x, &scale, &into, &stats};
     uintptr_t addresses = (uintptr_t)dy | (uintptr_t)x | (uintptr_t)to->dx | (uintptr_t)scale | (uintptr_t)to->other |
                           (uintptr_t)to->narrow;
     bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a), sums = to->dscale || to->dbias;
-    if (sums && vectors && a->cols <= THREADS * k->vector && a->rows > 0)
+    if ((sums || to->narrow_sums) && vectors && a->cols <= THREADS * k->vector && a->rows > 0)
         return by_segments(k, at, a, dy, x, scale, to, partial);
     NC_TRY(
         launch_rows(at, vectors ? k->grad_vectors : k->grad_rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, row_args));
-    return sums ? by_columns(k, at, a, dy, x, to->dscale, to->dbias, stats, partial) : NC_OK;
+    if (to->narrow_sums) NC_TRY(sum_narrow(k, at, a, to));
+    return sums ? by_columns(k, at, a, dy, x, to, stats, partial) : NC_OK;
 }

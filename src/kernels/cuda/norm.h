@@ -9,7 +9,8 @@
 typedef struct nck_cuda_norm {
     int64_t vector; /* elements of one access: 16 bytes of the smallest type of x, y and their gradients */
     size_t widest;  /* bytes of the largest type */
-    nc_function *rows, *vectors, *grad_rows, *grad_vectors, *grad_sums, *grad_columns, *grad_columns_4, *grad_join;
+    nc_function *rows, *vectors, *grad_rows, *grad_vectors, *grad_sums, *grad_columns, *grad_columns_4, *grad_narrow,
+        *grad_join;
 } nck_cuda_norm;
 
 /* Element (row, col) takes scale[row % mod * row_step + where the walk's operand 0 is at col], bias with operand 1. */
@@ -36,11 +37,14 @@ NC_MUST nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const 
 
 size_t nck_cuda_norm_grad_workspace(int64_t rows, int64_t cols);
 /* dx (rows, cols), with other, of its type, added unless that is NULL; it may be dx. narrow: the sum once more, in
- * another type, or NULL. dscale and dbias (cols). dx, dscale and dbias may be NULL. */
+ * another type, or NULL; narrow_sums (cols): that one added up over the rows. dscale and dbias (cols). dx, dscale and
+ * dbias may be NULL, as may narrow_sums. mean and inv_std (rows), in the accumulator's type: what the forward pass
+ * found of x; both NULL: they are found anew. */
 typedef struct nck_cuda_norm_grads {
     void *dx;
     const void *other;
-    void *narrow;
+    void *narrow, *narrow_sums;
+    const void *mean, *inv_std;
     void *dscale, *dbias;
 } nck_cuda_norm_grads;
 /* Scale is picked by the column alone (mod 1). */

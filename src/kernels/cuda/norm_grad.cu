@@ -1,16 +1,20 @@
 /* cuda/norm_grad.cu: the gradient of norms; see norm.cuh. */
 
 /* Where a gradient of x goes: dx, to which other is added unless that is NULL (it may be dx), and a narrow copy of the
- * sum unless that is NULL. dx may be NULL: there is no such gradient. */
+ * sum unless that is NULL. dx may be NULL: there is no such gradient. n_sums: how many sums over rows norm_grad_sums
+ * leaves; with 3 the last is that of the narrow one. mean and inv_std (rows): of the forward pass, for norm_grad_sums,
+ * or NULL: both are found anew. */
 struct norm_dx {
     X *dx;
     const X *other;
     H *narrow;
+    int64_t n_sums;
+    const A *mean, *inv_std;
 };
 template <int N> DEVICE vec<X, N> other_at(const norm_dx &to_x, int64_t i) {
     return to_x.other ? vec_at<N>(to_x.other + i) : vec_of<N>(to<X>::put((A)0));
 }
-template <int N> DEVICE void put_dx(const norm_dx &to_x, int64_t i, vec<X, N> d, const vec<X, N> &other) {
+template <int N> DEVICE vec<H, N> put_dx(const norm_dx &to_x, int64_t i, vec<X, N> d, const vec<X, N> &other) {
     vec<H, N> narrow;
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -19,6 +23,7 @@ template <int N> DEVICE void put_dx(const norm_dx &to_x, int64_t i, vec<X, N> d,
     }
     *(vec<X, N> *)(to_x.dx + i) = d;
     if (to_x.narrow) *(vec<H, N> *)(to_x.narrow + i) = narrow;
+    return narrow;
 }
 
 /* With g = dy * scale and h the normalized x: dx = (g - mean(g) - h * mean(g * h)) * inv_std, without the first mean
@@ -90,9 +95,34 @@ template <int K> DEVICE void join_sums(A (&v)[K], A (&warps)[MOST_WARPS][2]) {
         for (int k = 0; k < K; k++) v[k] += warps[i][k];
 }
 
+/* The mean and the inverse deviation of a row, of which each thread has a vector. */
+struct row_moments {
+    A mean, inv_std;
+};
+template <int N>
+DEVICE row_moments moments_of(const norm_args &a, bool mine, const vec<S, N> &v, A (&total_of)[MOST_WARPS][2],
+                              A (&squares_of)[MOST_WARPS][2]) {
+    A total[1] = {0}, squares[1] = {0};
+#pragma unroll
+    for (int i = 0; i < N; i++) total[0] += (A)get(v.e[i]);
+    if (a.center) join_sums<1>(total, total_of);
+    row_moments m = {a.center ? total[0] / (A)a.cols : (A)0, 0};
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        A h = mine ? (A)get(v.e[i]) - m.mean : (A)0;
+        squares[0] += h * h;
+    }
+    join_sums<1>(squares, squares_of);
+    m.inv_std = (A)1 / sqrt(squares[0] / (A)a.cols + (A)a.epsilon);
+    return m;
+}
+DEVICE row_moments moments_at(const norm_dx &to_x, int64_t row) {
+    return to_x.mean ? row_moments{to_x.mean[row], to_x.inv_std[row]} : row_moments{0, 0};
+}
+
 /* The same of rows that a block holds, a vector a thread, with the sums of their columns on the way: partial (segments,
- * 2, cols), the sums of dy * h and of dy over the rows of a segment, which is one block's. The next row is under way
- * while one is worked on. */
+ * n_sums, cols), the sums of dy * h, of dy and of the narrow gradient over the rows of a segment, which is one block's.
+ * The next row is under way while one is worked on. */
 template <int N>
 DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *x, const W *scale, const norm_dx &to_x,
                      A *partial) {
@@ -107,32 +137,25 @@ DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *
         next_v = vec_at<N>(x + row * a.cols + c);
         next_d = vec_at<N>(dy + row * a.cols + c);
     }
-    A sum[2][N];
+    row_moments next_m = moments_at(to_x, row);
+    A sum[3][N];
 #pragma unroll
-    for (int i = 0; i < N; i++) sum[0][i] = sum[1][i] = 0;
+    for (int i = 0; i < N; i++) sum[0][i] = sum[1][i] = sum[2][i] = 0;
     for (; row < end; row++) {
         vec<S, N> v = next_v;
         vec<Y, N> d = next_d;
+        row_moments m = next_m;
+        if (row + 1 < end) next_m = moments_at(to_x, row + 1);
         if (mine && row + 1 < end)
             next_v = vec_at<N>(x + (row + 1) * a.cols + c), next_d = vec_at<N>(dy + (row + 1) * a.cols + c);
         vec<X, N> other = vec_of<N>(to<X>::put((A)0));
         if (mine && to_x.dx) other = other_at<N>(to_x, row * a.cols + c);
-        A total[1] = {0}, squares[1] = {0}, means[2] = {0, 0}, h[N], g[N];
-#pragma unroll
-        for (int i = 0; i < N; i++) total[0] += (A)get(v.e[i]);
-        if (a.center) join_sums<1>(total, warps[0][row & 1]);
-        A mean = a.center ? total[0] / (A)a.cols : (A)0;
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            h[i] = mine ? (A)get(v.e[i]) - mean : (A)0;
-            squares[0] += h[i] * h[i];
-        }
-        join_sums<1>(squares, warps[1][row & 1]);
-        A inv_std = (A)1 / sqrt(squares[0] / (A)a.cols + (A)a.epsilon);
+        A means[2] = {0, 0}, h[N], g[N];
+        if (!to_x.mean) m = moments_of<N>(a, mine, v, warps[0][row & 1], warps[1][row & 1]);
 #pragma unroll
         for (int i = 0; i < N; i++) {
             A e = get(d.e[i]);
-            h[i] = h[i] * inv_std;
+            h[i] = mine ? ((A)get(v.e[i]) - m.mean) * m.inv_std : (A)0;
             g[i] = e * (A)get(by.e[i]);
             sum[0][i] += e * h[i];
             sum[1][i] += e;
@@ -144,12 +167,17 @@ DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *
         A along = means[0] / (A)a.cols, ahead = a.center ? means[1] / (A)a.cols : (A)0;
         vec<X, N> to_dx;
 #pragma unroll
-        for (int i = 0; i < N; i++) to_dx.e[i] = to<X>::put((g[i] - ahead - h[i] * along) * inv_std);
-        if (mine) put_dx<N>(to_x, row * a.cols + c, to_dx, other);
+        for (int i = 0; i < N; i++) to_dx.e[i] = to<X>::put((g[i] - ahead - h[i] * along) * m.inv_std);
+        if (!mine) continue;
+        vec<H, N> narrow = put_dx<N>(to_x, row * a.cols + c, to_dx, other);
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[2][i] += (A)get(narrow.e[i]);
     }
     if (!mine) return;
 #pragma unroll
-    for (int k = 0; k < 2 * N; k++) partial[(2 * (int64_t)blockIdx.x + k / N) * a.cols + c + k % N] = sum[k / N][k % N];
+    for (int k = 0; k < 3 * N; k++)
+        if (k / N < to_x.n_sums)
+            partial[(to_x.n_sums * blockIdx.x + k / N) * a.cols + c + k % N] = sum[k / N][k % N];
 }
 extern "C" __global__ __launch_bounds__(256) void norm_grad_sums(norm_args a, int64_t segment, const Y *dy,
                                                                  const S *x, const W *scale, norm_dx to_x,
@@ -210,21 +238,36 @@ extern "C" __global__ void norm_grad_columns_4(norm_args a, int64_t segment, con
     columns_all<4>(a, segment, dy, x, stats, partial);
 }
 
-/* dscale (y 0) and dbias (y 1), (cols), either may be NULL. Blocks of (32, 32): x over columns, y over segments. */
-extern "C" __global__ __launch_bounds__(1024) void norm_grad_join(int64_t cols, int64_t n_segments, const A *partial,
-                                                                  W *dscale, W *dbias) {
+/* The gradient of x, as norm_grad_rows left it, made narrow and added up over the rows: a column a thread. */
+extern "C" __global__ __launch_bounds__(256) void norm_grad_narrow(int64_t rows, int64_t cols, const X *dx, H *sums) {
+    wait_for_earlier();
+    for (int64_t c = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; c < cols; c += gridDim.x * (int64_t)blockDim.x) {
+        A sum = 0;
+        for (int64_t row = 0; row < rows; row++) sum += (A)get(to<H>::put((A)get(dx[row * cols + c])));
+        sums[c] = to<H>::put(sum);
+    }
+}
+
+/* dscale (y 0), dbias (y 1) and the sums of the narrow gradient (y 2), (cols), each may be NULL. Blocks of (32, 32): x
+ * over columns, y over segments. */
+extern "C" __global__ __launch_bounds__(1024) void norm_grad_join(int64_t cols, int64_t n_segments, int64_t n_sums,
+                                                                  const A *partial, W *dscale, W *dbias, H *narrow) {
     wait_for_earlier();
     __shared__ A tile[32][33];
     int64_t c = blockIdx.x * (int64_t)32 + threadIdx.x;
-    W *out = blockIdx.y ? dbias : dscale;
-    if (!out) return;
+    if (!(blockIdx.y == 2 ? (void *)narrow : blockIdx.y ? (void *)dbias : (void *)dscale)) return;
     A sum = 0;
 #pragma unroll 8
-    for (int64_t s = threadIdx.y; c < cols && s < n_segments; s += 32) sum += partial[(2 * s + blockIdx.y) * cols + c];
+    for (int64_t s = threadIdx.y; c < cols && s < n_segments; s += 32)
+        sum += partial[(n_sums * s + blockIdx.y) * cols + c];
     tile[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     /* A warp per column: one tree of its lanes. */
     sum = join_row<join_sum>(tile[threadIdx.x][threadIdx.y]);
     c = blockIdx.x * (int64_t)32 + threadIdx.y;
-    if (threadIdx.x == 0 && c < cols) out[c] = to<W>::put(sum);
+    if (threadIdx.x != 0 || c >= cols) return;
+    if (blockIdx.y == 2)
+        narrow[c] = to<H>::put(sum);
+    else
+        (blockIdx.y ? dbias : dscale)[c] = to<W>::put(sum);
 }

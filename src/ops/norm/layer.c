@@ -142,7 +142,8 @@ static nc_code norm_grad_decompose(nc_builder *b, const nc_node *n, nc_value **o
     return b->code;
 }
 
-/* dX of NormGrad and another value; the sum in another type too. */
+/* dX of NormGrad and another value; the sum in another type too, and what that adds up to over the rows. The mean and
+ * the inverse deviation of X's rows are what the forward pass found: kernels may take them or find them anew. */
 static nc_code norm_grad_add_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 1), *scale = nc_in(c, 2);
     int axis = 0;
@@ -157,7 +158,8 @@ static nc_code norm_grad_add_infer(nc_infer *c) {
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
     NC_TRY(nc_out(c, 1, scale->elem, x->rank - axis, x->dims + axis));
     NC_TRY(nc_out(c, 2, scale->elem, x->rank - axis, x->dims + axis));
-    return nc_out(c, 3, (nc_dtype)to, x->rank, x->dims);
+    NC_TRY(nc_out(c, 3, (nc_dtype)to, x->rank, x->dims));
+    return nc_out(c, 4, (nc_dtype)to, x->rank - axis, x->dims + axis);
 }
 
 static nc_code norm_grad_add_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -172,7 +174,14 @@ static nc_code norm_grad_add_decompose(nc_builder *b, const nc_node *n, nc_value
     for (int i = 1; i < 3; i++)
         if (wanted[i]) out[i] = d->out[i];
     out[0] = nc_build1(b, "Add", 2, nc_build_cast(b, d->out[0], n->in[3]->type->elem), n->in[3]);
-    if (n->n_out > 3 && n->out[3] != NULL) out[3] = nc_build_cast(b, out[0], (nc_dtype)nc_attr_int(n, "to"));
+    if (n->n_out < 4) return b->code;
+    nc_value *narrow = nc_build_cast(b, out[0], (nc_dtype)nc_attr_int(n, "to"));
+    if (n->out[3] != NULL) out[3] = narrow;
+    if (n->n_out < 5 || n->out[4] == NULL) return b->code;
+    int axis = 0;
+    int64_t leading[NC_MAX_RANK];
+    NC_TRY(axis_of(b, n, n->in[1], &axis));
+    out[4] = nc_build_reduce_sum(b, narrow, leading, nc_norm_axes(0, axis, leading), false);
     return b->code;
 }
 
@@ -206,8 +215,10 @@ static const nc_op_version grad_versions[] = {
 
 static const nc_op_version grad_add_versions[] = {
     {.since = 1,
-     IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL}),
-     OUT({"Sum", SAME(3)}, {"dScale", SAME(2), OPTIONAL}, {"dB", SAME(2), OPTIONAL}, {"Narrow", T_FLOAT_ALL, OPTIONAL}),
+     IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL},
+        {"Mean", T_FLOAT, OPTIONAL}, {"InvStdDev", T_FLOAT, OPTIONAL}),
+     OUT({"Sum", SAME(3)}, {"dScale", SAME(2), OPTIONAL}, {"dB", SAME(2), OPTIONAL}, {"Narrow", T_FLOAT_ALL, OPTIONAL},
+         {"NarrowSums", T_FLOAT_ALL, OPTIONAL}),
      ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1), A_INT("to", 0))},
     {0}};
 
@@ -240,7 +251,8 @@ const nc_card nc_card_norm_grad = {.name = "NormGrad",
                                    .decompose = norm_grad_decompose};
 const nc_card nc_card_norm_grad_add = {.name = "NormGradAdd",
                                        .domain = "nacre",
-                                       .doc = "NormGrad, its dX added to another value; the sum in a second type too.",
+                                       .doc =
+                                           "NormGrad with dX added to another value; also in a second type, added up.",
                                        .versions = grad_add_versions,
                                        .infer = norm_grad_add_infer,
                                        .decompose = norm_grad_add_decompose};

@@ -110,6 +110,27 @@ const nc_case nc_norm_cases[] = {
      "<opset: \"\" 22, \"nacre\" 1> g (float[3,1200] d, float[3,1200] x, float[1200] s, float[3,1200] o) => (a, c, h) "
      "{ a, , c, h = nacre.NormGradAdd<to = 16>(d, x, s, o) }",
      VALUE},
+    {"norm_grad_add_sums",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[5,37,96] d, float[5,37,96] x, float[96] s, float[5,37,96] o) => "
+     "(a, b, c, h, t) { a, b, c, h, t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_statistics",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[5,37,96] d, float[5,37,96] x, float[96] s, float[5,37,96] o) => "
+     "(y, a, b, c, h, t) { y, m, i = LayerNormalization(x, s) "
+     "a, b, c, h, t = nacre.NormGradAdd<to = 10>(d, x, s, o, m, i) }",
+     VALUE},
+    {"norm_grad_add_sums_alone",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[37,64] d, float[37,64] x, float[64] s, float[37,64] o) => (a, t) "
+     "{ a, , , , t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_sums_odd",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[9,7] d, float[9,7] x, float[7] s, float[9,7] o) => (a, b, h, t) "
+     "{ a, b, , h, t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_sums_of_nothing",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[0,8] d, float[0,8] x, float[8] s, float[0,8] o) => (a, h, t) "
+     "{ a, , , h, t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
     {"norm_grad_no_rows",
      "<opset: \"\" 22, \"nacre\" 1> g (float[0,8] d, float[0,8] x, float[8] s) => (a, b, c) "
      "{ a, b, c = nacre.NormGrad(d, x, s) }",

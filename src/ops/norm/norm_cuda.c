@@ -33,6 +33,7 @@ static nck_cuda_norm_types types_of(const nc_node *n, nc_norm_kind kind) {
     if (kind == NC_NORM_GRADIENT) {
         nc_dtype dx = n->out[0] != NULL ? y : type_of(n->in[1]);
         nc_dtype narrow = n->n_out > 3 ? type_of(n->out[3]) : NC_UNDEFINED;
+        if (n->n_out > 4 && narrow == NC_UNDEFINED) narrow = type_of(n->out[4]);
         return (nck_cuda_norm_types){
             .x = scale, .scale = type_of(n->in[2]), .y = x, .dx = dx, .stat = scale, .narrow = narrow};
     }
@@ -50,7 +51,7 @@ static nc_code norm_prepare(nc_prep *p) {
     s->how = nc_norm_read(n, kind);
     const nck_cuda_norm_types t = types_of(n, kind);
     NC_TRY((kind == NC_NORM_GRADIENT ? nck_cuda_norm_grad_prepare : nck_cuda_norm_prepare)(p->device, &t, &s->kernel,
-                                                                                          &p->w->diag));
+                                                                                           &p->w->diag));
     p->state = s;
     if (kind != NC_NORM_GRADIENT && t.x == t.y) p->over[0] = 1;
     if (kind == NC_NORM_GRADIENT && n->n_in > 3) p->over[0] = 1u << 3;
@@ -102,7 +103,10 @@ static nc_code grad_run(const nc_call *c) {
     NC_TRY(layer_args(c, c->in[1], c->in[2], NULL, &a));
     const nck_cuda_norm_grads to = {.dx = c->out[0]->data,
                                     .other = data_of(c->in, c->n_in, 3),
+                                    .mean = data_of(c->in, c->n_in, 4),
+                                    .inv_std = data_of(c->in, c->n_in, 5),
                                     .narrow = data_of(c->out, c->n_out, 3),
+                                    .narrow_sums = data_of(c->out, c->n_out, 4),
                                     .dscale = data_of(c->out, c->n_out, 1),
                                     .dbias = data_of(c->out, c->n_out, 2)};
     return nck_cuda_norm_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->in[1]->data, c->in[2]->data,

@@ -44,7 +44,8 @@ def _value_of(x: Any) -> Optional[_core.Value]:
 class Module:
     """A model that trains: calling it in training mode adds the gradients of a batch up, in eval mode it evaluates.
 
-    train_model_uri, eval_model_uri: paths, or the bytes of the models. device: "cpu", "cuda" or "cuda:1".
+    train_model_uri, eval_model_uri: paths, or the bytes of the models. device: "cpu", "cuda" or "cuda:1". The session
+    entry "nacre.recompute" = "1": less memory, some time (docs/training.md).
     """
 
     training: bool
@@ -59,9 +60,10 @@ class Module:
         self._has_eval = eval_model_uri is not None
         threads = session_options.intra_op_num_threads if session_options is not None else 0
         libraries = session_options._libraries if session_options is not None else []
+        recompute = session_options is not None and session_options._switch("nacre.recompute")
         self._training = _core.Training(envs.get(threads, libraries), state._checkpoint, source_of(train_model_uri),
                                         source_of(eval_model_uri) if eval_model_uri is not None else None, device,
-                                        envs.seed or 0)
+                                        envs.seed or 0, recompute)
         self._on_host = device == "cpu"
         self._n_optimizers = 0
         state._attach(self)
