@@ -1,9 +1,8 @@
 /* cuda/reduce.c: launchers of reduce.cu, see reduce.h. Partial results of all segments go to the workspace, then one
- * kernel joins them, or the last block that wrote some. */
+ * kernel joins them. */
 #include "kernels/cuda/reduce.h"
 
 #include "base/intmath.h"
-#include "device/cuda_api.h"
 
 #include <math.h>
 
@@ -113,16 +112,13 @@ static bool in_lines(const nck_cuda_reduce *k, const nck_cuda_walk *kept, const 
            *line % vector == 0 && *line >= 0 && (uintptr_t)x % VECTOR_BYTES == 0;
 }
 
-/* *n_segments 0: there is nothing left to join. */
 static nc_code run_lines(const nck_cuda_reduce *k, nck_cuda_at at, int64_t line, int64_t n_out, int64_t n_reduced,
-                         void *data, void *partial, void *out, int64_t *n_segments) {
+                         void *data, void *partial, int64_t *n_segments) {
     int64_t segment = lines_of(n_reduced), wide = 32 * VECTOR_BYTES / (int64_t)nc_dtype_bytes(k->type);
-    int64_t n = nc_ceil_div(n_reduced, segment), groups = nc_ceil_div(n_out, wide);
-    number nothing = nothing_of(k->op, k->type), divisor = divisor_of(k->op, k->type, n_reduced);
-    void *counters = groups <= (int64_t)NC_CUDA_COUNTERS ? nc_cuda_counters(at.device, at.stream) : NULL;
-    void *args[] = {&line, &n_out, &n_reduced, &segment, &nothing, &data, &partial, &divisor, &counters, &out};
-    *n_segments = counters != NULL ? 0 : n;
-    nc_dim3 grid = {nck_cuda_blocks(at.device, groups * n, 1), 1, 1};
+    number nothing = nothing_of(k->op, k->type);
+    void *args[] = {&line, &n_out, &n_reduced, &segment, &nothing, &data, &partial};
+    *n_segments = nc_ceil_div(n_reduced, segment);
+    nc_dim3 grid = {nck_cuda_blocks(at.device, nc_ceil_div(n_out, wide) * *n_segments, 1), 1, 1};
     return at.device->table->launch_function(at.device, at.stream, k->column_vectors, grid, (nc_dim3){32, 8, 1}, 0,
                                              args, at.diag);
 }
@@ -150,10 +146,9 @@ nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_t
     number start = join_start(k, n_reduced), divisor = divisor_of(k->op, k->type, n_reduced);
     if (n_out == 0) return NC_OK;
     if (n_reduced > 0 && in_lines(k, &kept, &reduced, x->data, &line))
-        NC_TRY(run_lines(k, at, line, n_out, n_reduced, x->data, workspace, out, &n_segments));
+        NC_TRY(run_lines(k, at, line, n_out, n_reduced, x->data, workspace, &n_segments));
     else
         NC_TRY(run_walks(k, at, &kept, &reduced, n_out, n_reduced, x->data, workspace));
-    if (n_reduced > 0 && n_segments == 0) return NC_OK;
     void *join_args[] = {&n_out, &n_segments, &divisor, &start, &workspace, &out};
     const nc_dim3 grid = {nck_cuda_blocks(at.device, n_out, 8), 1, 1};
     return at.device->table->launch_function(at.device, at.stream, k->join, grid, (nc_dim3){32, 8, 1}, 0, join_args,

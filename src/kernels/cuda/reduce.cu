@@ -4,8 +4,8 @@
  * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives
  * each (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose
  * innermost dim is kept, so that a warp reads one line, and `column_vectors` 32 vectors of them. Partial results
- * (segments, outputs) are joined by `join`, or by the block of column_vectors that comes last. Every join is a fixed
- * tree of dims alone. Accumulation: in A (text.h): f32 and half types in f32, f64 in f64, integers in int64. */
+ * (segments, outputs) are joined by `join`. Every join is a fixed tree of dims alone. Accumulation: in A (text.h): f32
+ * and half types in f32, f64 in f64, integers in int64. */
 #define PASTE2(a, b) a##b
 #define PASTE(a, b)  PASTE2(a, b)
 #ifndef J
@@ -58,41 +58,13 @@ extern "C" __global__ void columns(walk kept, walk reduced, int64_t n_out, int64
 
 /* The same of a matrix whose lines are `line` elements apart, all whole and aligned vectors. */
 enum { V = 16 / sizeof(S) };
-typedef A tile_of_vectors[8][32][V + 1];
-
-/* tile[0]: what all threads of a column have. */
-DEVICE void join_columns(tile_of_vectors &tile, const A (&v)[V]) {
-    for (int k = 0; k < V; k++) tile[threadIdx.y][threadIdx.x][k] = v[k];
-    __syncthreads();
-    for (int d = 4; d > 0; d >>= 1) {
-        for (int k = 0; threadIdx.y < d && k < V; k++)
-            tile[threadIdx.y][threadIdx.x][k] =
-                joiner::of(tile[threadIdx.y][threadIdx.x][k], tile[threadIdx.y + d][threadIdx.x][k]);
-        __syncthreads();
-    }
-}
-
-/* Is this the last of n blocks that come here? What they wrote before can be read then. */
-DEVICE bool comes_last(uint32_t *counter, uint32_t n) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0) last = atomicInc(counter, n - 1) == n - 1;
-    __syncthreads();
-    if (last) __threadfence();
-    return last;
-}
-
-/* counters: one for each group of columns, all 0; NULL: partial results are left. Else out, divided by divisor unless
- * that is 0. */
 extern "C" __global__ void column_vectors(int64_t line, int64_t n_out, int64_t n_reduced, int64_t segment, A nothing,
-                                          const S *__restrict__ x, A *partial, A divisor, uint32_t *counters, S *out) {
-    __shared__ tile_of_vectors tile;
+                                          const S *__restrict__ x, A *partial) {
+    __shared__ A tile[8][32][V + 1];
     int64_t n_groups = (n_out + 32 * V - 1) / (32 * V), n_segments = (n_reduced + segment - 1) / segment;
     for (int64_t item = blockIdx.x; item < n_groups * n_segments; item += gridDim.x) {
         int64_t o = (item % n_groups * 32 + threadIdx.x) * V, s = item / n_groups;
         int64_t end = min(n_reduced, (s + 1) * segment);
-        bool writes = threadIdx.y == 0 && o < n_out;
         A v[V];
         for (int k = 0; k < V; k++) v[k] = nothing;
 #pragma unroll 4
@@ -101,20 +73,16 @@ extern "C" __global__ void column_vectors(int64_t line, int64_t n_out, int64_t n
 #pragma unroll
             for (int k = 0; k < V; k++) v[k] = joiner::of(v[k], to<A>::put(get(here.e[k])));
         }
-        join_columns(tile, v);
-        for (int k = 0; writes && k < V; k++) partial[s * n_out + o + k] = tile[0][threadIdx.x][k];
-        if (!counters || !comes_last(counters + item % n_groups, (uint32_t)n_segments)) {
+        for (int k = 0; k < V; k++) tile[threadIdx.y][threadIdx.x][k] = v[k];
+        __syncthreads();
+        for (int d = 4; d > 0; d >>= 1) {
+            for (int k = 0; threadIdx.y < d && k < V; k++)
+                tile[threadIdx.y][threadIdx.x][k] =
+                    joiner::of(tile[threadIdx.y][threadIdx.x][k], tile[threadIdx.y + d][threadIdx.x][k]);
             __syncthreads();
-            continue;
         }
-        for (int k = 0; k < V; k++) v[k] = nothing;
-#pragma unroll 4
-        for (int64_t i = o < n_out ? threadIdx.y : n_segments; i < n_segments; i += 8)
-#pragma unroll
-            for (int k = 0; k < V; k++) v[k] = joiner::of(v[k], __ldcg(partial + i * n_out + o + k));
-        join_columns(tile, v);
-        for (int k = 0; writes && k < V; k++)
-            out[o + k] = to<S>::put(divisor != 0 ? tile[0][threadIdx.x][k] / divisor : tile[0][threadIdx.x][k]);
+        for (int k = 0; threadIdx.y == 0 && o < n_out && k < V; k++)
+            partial[s * n_out + o + k] = tile[0][threadIdx.x][k];
         __syncthreads();
     }
 }
