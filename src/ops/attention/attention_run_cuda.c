@@ -187,7 +187,7 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
                            i_past, (long long)d[0], (long long)d[1], (long long)d[3]);
     if (past_rows(past) != (c->n_in > PAST_K ? past_rows(c->in[PAST_K]) : 0))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
-    if (past == NULL && !wanted) return NC_OK;
+    if (past_rows(past) == 0 && !wanted) return NC_OK; /* no room was booked */
     void *to = wanted ? c->out[i_out]->data : *at;
     size_t bytes = joined_bytes(d, past_rows(past), c->in[Q]->dtype);
     if (bytes > 0) *at += bytes;
