@@ -380,6 +380,12 @@ CUDA(determinants) {
     compare(d, GRAPH("(double[40,40] x) => (y) { y = Det(x) }"), (draws){0}, nc_tol_device_f64);
     compare(d, GRAPH("(float16[4,1,1] x) => (y) { y = Det(x) }"), (draws){.odd = true}, nc_tol_device_f16);
     compare(d, GRAPH("(float[2,0,0] x) => (y) { y = Det(x) }"), (draws){0}, exact);
+#define INVERSE(type) "<opset: \"\" 18, \"com.microsoft\" 1> g (" type " x) => (y) { y = com.microsoft.Inverse(x) }"
+    compare(d, INVERSE("float[3,2,5,5]"), (draws){0}, nc_tol_device_f32);
+    compare(d, INVERSE("double[40,40]"), (draws){0}, nc_tol_device_f64);
+    compare(d, INVERSE("float16[4,1,1]"), (draws){.odd = true}, nc_tol_device_f16);
+    compare(d, INVERSE("bfloat16[1,3,3]"), (draws){0}, nc_tol_device_bf16);
+    compare(d, INVERSE("float[2,0,0]"), (draws){0}, exact);
 }
 
 #define COLUMNS(type, dims, image, block, attrs)                                                           \
