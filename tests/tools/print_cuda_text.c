@@ -46,6 +46,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_unique, floats[i], "", "unique_sort unique_groups");
         print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
@@ -74,6 +75,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
+    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", "unique_sort unique_groups");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
