@@ -241,6 +241,19 @@ static const nc_case device_rows[] = {
      NEWEST "(float[] a, float[] b, float[] d, float16[] p, float16[] q, float16[] r) => (x, y) "
             "{ x = Range(a, b, d) y = Range(p, q, r) }",
      {{1, 2}, {9, 12}, {0.5, 1}, {1, 2}}},
+    {"zero_point_at_run",
+     NEWEST "(float[n,3] x, float[3] o, float16[] p) => (y, b) <const float[3] s = {0.05, 1, 3}> { z = Cast<to = 17>(o) "
+            "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) w = Cast<to = 20>(p) t = Cast<to = 10>(p) "
+            "h = Cast<to = 10>(x) u = Exp(t) v = QuantizeLinear(h, u, w) b = Cast<to = 1>(v) }",
+     {{-40, 40}, {-1e-9, 1e-9}, {-1e-9, 1e-9}}},
+    {"unique_at_run",
+     NEWEST "(bfloat16[3,200] x, int64[30,2] i) => (y, a, b, c, z) "
+            "{ y, a, b, c = Unique<sorted = 0>(x) z = Unique<axis = 0>(i) }",
+     {{-1, 1}, {0, 3}}},
+    {"inverses",
+     "<opset: \"\" 18, \"com.microsoft\" 1> g (float[n,4,4] x, double[33,33] z) => (y, w) "
+     "{ y = com.microsoft.Inverse(x) w = com.microsoft.Inverse(z) }",
+     {{-1, 1}, {-1, 1}}},
     LINEAR("linear", "float", "2", "", ""),
     LINEAR("gated", "bfloat16", "2", ", bfloat16[2,n,2] d", ", , d"),
     LINEAR("delta", "float16", "2", ", float[2,2,3,5] p, float16[2,n,1] b", ", p, , b"),
