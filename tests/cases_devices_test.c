@@ -246,6 +246,11 @@ static const nc_case device_rows[] = {
             "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) w = Cast<to = 20>(p) t = Cast<to = 10>(p) "
             "h = Cast<to = 10>(x) u = Exp(t) v = QuantizeLinear(h, u, w) b = Cast<to = 1>(v) }",
      {{-40, 40}, {-1e-9, 1e-9}, {-1e-9, 1e-9}}},
+    {"mel_weights",
+     NEWEST "(int64[] m, int64[] o, int64[] l) => (y, z) "
+            "<const int64[] r = {16000}, const float[] a = {20}, const float[] b = {7600}> "
+            "{ y = MelWeightMatrix(m, l, r, a, b) z = MelWeightMatrix<output_datatype = 11>(o, l, r, a, b) }",
+     {{8, 9}, {150, 151}, {512, 513}}},
     {"unique_at_run",
      NEWEST "(bfloat16[3,200] x, int64[30,2] i) => (y, a, b, c, z) "
             "{ y, a, b, c = Unique<sorted = 0>(x) z = Unique<axis = 0>(i) }",

@@ -42,7 +42,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
-        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range");
+        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
@@ -80,11 +80,11 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
-    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range");
+    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
-        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range");
+        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 4; j++)
             print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns column_vectors join");
