@@ -251,6 +251,14 @@ static const nc_case device_rows[] = {
             "<const int64[] r = {16000}, const float[] a = {20}, const float[] b = {7600}> "
             "{ y = MelWeightMatrix(m, l, r, a, b) z = MelWeightMatrix<output_datatype = 11>(o, l, r, a, b) }",
      {{8, 9}, {150, 151}, {512, 513}}},
+#define GRAMS                                                                                          \
+    "min_gram_length = 1, max_gram_length = 2, max_skip_count = 2, ngram_counts = [0, 3], ngram_indexes = " \
+    "[0, 2, 4, 1, 6], pool_int64s = [0, 1, 2, 1, 2, 0, 0], weights = [0.5, 2.0, 1.0, 3.0, 0.25]"
+    {"tfidf",
+     NEWEST "(int64[3,n] x, int32[2] s, int64[2,0] e) => (y, z, w, v) { y = TfIdfVectorizer<mode = \"TFIDF\", " GRAMS
+            ">(x) z = TfIdfVectorizer<mode = \"IDF\", " GRAMS ">(s) w = TfIdfVectorizer<mode = \"TF\", " GRAMS
+            ">(e) v = TfIdfVectorizer<mode = \"IDF\", " GRAMS ">(x) }",
+     {{0, 3}, {0, 2}}},
     {"unique_at_run",
      NEWEST "(bfloat16[3,200] x, int64[30,2] i) => (y, a, b, c, z) "
             "{ y, a, b, c = Unique<sorted = 0>(x) z = Unique<axis = 0>(i) }",
