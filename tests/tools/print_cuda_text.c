@@ -148,10 +148,10 @@ static void print_nbits(void) {
         {.type = NC_FLOAT16, .block = 32, .zeros = NC_UINT8}, {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16},
         {.type = NC_FLOAT, .block = 64, .table = true},       {.type = NC_FLOAT16, .block = 64, .table = true},
         {.type = NC_BFLOAT16, .block = 16, .table = true}};
-    char define[96];
+    char define[112];
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         nck_cuda_nbits_define(&how[i], define, sizeof define);
-        print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode");
+        print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode nbits_fixed");
     }
 }
 
