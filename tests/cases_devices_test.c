@@ -242,8 +242,9 @@ static const nc_case device_rows[] = {
             "{ x = Range(a, b, d) y = Range(p, q, r) }",
      {{1, 2}, {9, 12}, {0.5, 1}, {1, 2}}},
     {"zero_point_at_run",
-     NEWEST "(float[n,3] x, float[3] o, float16[] p) => (y, b) <const float[3] s = {0.05, 1, 3}> { z = Cast<to = 17>(o) "
-            "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) w = Cast<to = 20>(p) t = Cast<to = 10>(p) "
+     NEWEST "(float[n,3] x, float[3] o, float16[] p) => (y, b) <const float[3] s = {0.05, 1, 3}> "
+            "{ z = Cast<to = 17>(o) q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) w = Cast<to = 20>(p) t = "
+            "Cast<to = 10>(p) "
             "h = Cast<to = 10>(x) u = Exp(t) v = QuantizeLinear(h, u, w) b = Cast<to = 1>(v) }",
      {{-40, 40}, {-1e-9, 1e-9}, {-1e-9, 1e-9}}},
     {"mel_weights",
@@ -251,7 +252,7 @@ static const nc_case device_rows[] = {
             "<const int64[] r = {16000}, const float[] a = {20}, const float[] b = {7600}> "
             "{ y = MelWeightMatrix(m, l, r, a, b) z = MelWeightMatrix<output_datatype = 11>(o, l, r, a, b) }",
      {{8, 9}, {150, 151}, {512, 513}}},
-#define GRAMS                                                                                          \
+#define GRAMS                                                                                               \
     "min_gram_length = 1, max_gram_length = 2, max_skip_count = 2, ngram_counts = [0, 3], ngram_indexes = " \
     "[0, 2, 4, 1, 6], pool_int64s = [0, 1, 2, 1, 2, 0, 0], weights = [0.5, 2.0, 1.0, 3.0, 0.25]"
     {"tfidf",

@@ -1,5 +1,5 @@
-/* cuda/det.cu: determinants and inverses of x (matrices, n, n) by elimination with row pivots in double, a block for each
- * matrix. */
+/* cuda/det.cu: determinants and inverses of x (matrices, n, n) by elimination with row pivots in double, a block for
+ * each matrix. */
 
 /* The row of the largest element of column k from row k on; NaN counts as largest. Every thread looks for it: columns
  * are short, and all then agree. */
@@ -45,8 +45,8 @@ extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n
 
 /* y (matrices, n, n); blocks of 256, a warp for a row; a (matrices, n, 2n) is scratch: the matrix, and what becomes its
  * inverse. */
-extern "C" __global__ __launch_bounds__(256) void inverse(int64_t matrices, int64_t n, const S *__restrict__ x, double *a,
-                                                          S *y) {
+extern "C" __global__ __launch_bounds__(256) void inverse(int64_t matrices, int64_t n, const S *__restrict__ x,
+                                                          double *a, S *y) {
     int64_t wide = 2 * n;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {

@@ -1,5 +1,6 @@
 /* cuda/place.cu: elements that follow from where they stand: triangles and diagonals of matrices, one-hot rows, ranges,
- * triangles over columns. U, of the element's size, is defined in front; S and A are the type of indices and of ranges. */
+ * triangles over columns. U, of the element's size, is defined in front; S and A are the type of indices and of ranges.
+ */
 #ifndef U
 #define U uint32_t
 #endif

@@ -28,8 +28,8 @@ NC_MUST nc_code nck_cuda_one_hot_run(const nck_cuda_place *k, nck_cuda_at at, in
 NC_MUST nc_code nck_cuda_range_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, const void *start,
                                    const void *delta, void *y);
 
-/* Columns first..first + n - 1 of y (rows, cols), doubles: column i rises from 0 at edge[i] to 1 at edge[i + 1] and falls to
- * 0 at edge[i + 2], all in order; edges that are one are 1 there. Mirrors triangle_edges in place.cu. */
+/* Columns first..first + n - 1 of y (rows, cols), doubles: column i rises from 0 at edge[i] to 1 at edge[i + 1] and
+ * falls to 0 at edge[i + 2], all in order; edges that are one are 1 there. Mirrors triangle_edges in place.cu. */
 #define NCK_CUDA_TRIANGLES 128
 typedef struct nck_cuda_triangles {
     int64_t first, n, edge[NCK_CUDA_TRIANGLES + 2];

@@ -1,6 +1,6 @@
-/* cuda/text.c: puts the kernel texts, packed as one, into the library byte by byte, unpacks them when the first is asked
- * for, and joins them. The assembler reads the file: NC_TEXTS is what cmake/squeeze.cmake makes of those that texts.list
- * names, given by the build for this file alone. */
+/* cuda/text.c: puts the kernel texts, packed as one, into the library byte by byte, unpacks them when the first is
+ * asked for, and joins them. The assembler reads the file: NC_TEXTS is what cmake/squeeze.cmake makes of those that
+ * texts.list names, given by the build for this file alone. */
 #include "kernels/cuda/text.h"
 
 #include "base/inflate.h"
@@ -20,7 +20,7 @@ __asm__(".section .rodata\n"
         ".previous\n");
 extern const uint8_t nck_cuda_packed[], nck_cuda_packed_end[];
 
-enum { ROOM = 1 << 18, END_OF_TEXT = 1 }; /* ROOM: for all texts; without it they are empty, as text_test.c would tell */
+enum { ROOM = 1 << 18, END_OF_TEXT = 1 }; /* ROOM: for all texts; were it too small, text_test.c would tell */
 
 static char room[ROOM];
 static const char *texts[NCK_CUDA_N_TEXTS];

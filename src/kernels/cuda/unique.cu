@@ -1,8 +1,8 @@
-/* cuda/unique.cu: which of n rows are new: a block sorts their places by bitonic merging, then numbers the groups of equal
- * ones, by value or by where each was seen first. Equal rows come in the order of their places. Blocks of 256. */
+/* cuda/unique.cu: which of n rows are new: a block sorts their places by bitonic merging, then numbers the groups of
+ * equal ones, by value or by where each was seen first. Equal rows come in the order of their places. Blocks of 256. */
 enum { UNIQUE_THREADS = 256 };
 
-/* Rows lie row_stride elements apart, their elements at outer * outer_stride + inner. Mirrors unique_args of unique.c. */
+/* Rows lie row_stride elements apart, their elements at outer * outer_stride + inner. Mirrors that of unique.c. */
 struct unique_args {
     int64_t n, row_stride, outers, outer_stride, inners;
     int64_t n_sorted; /* a power of two, at least n */

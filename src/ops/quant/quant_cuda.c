@@ -1,5 +1,5 @@
-/* ops/quant/quant_cuda.c: CUDA bindings of the quant family: products with weights of few bits, and zero points that must be
- * 0. The others run as what their cards are made of. */
+/* ops/quant/quant_cuda.c: CUDA bindings of the quant family: products with weights of few bits, and zero points that
+ * must be 0. The others run as what their cards are made of. */
 #include "ops/quant/quant.h"
 
 #include "kernels/cuda/move.h"

@@ -66,7 +66,10 @@ const nc_case nc_select_cases[] = {
      {{0, 1}},
      FIXED},
     {"unique_of_nothing", G "(double[5,0] x) => (y, a, b, c) { y, a, b, c = Unique<axis = 0>(x) }", {{0, 0}}, FIXED},
-    {"unique_nan", G "(float[40] x) => (y, a, b, c) { z = Floor(x) q = Div(z, z) y, a, b, c = Unique(q) }", {{-1, 1}}, FIXED},
+    {"unique_nan",
+     G "(float[40] x) => (y, a, b, c) { z = Floor(x) q = Div(z, z) y, a, b, c = Unique(q) }",
+     {{-1, 1}},
+     FIXED},
     {"unique_empty", G "(float[0] x) => (y, a, b, c) { y, a, b, c = Unique(x) }", {{0, 0}}, FIXED},
     {0}};
 

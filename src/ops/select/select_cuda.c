@@ -151,9 +151,8 @@ static nc_code unique_prepare(nc_prep *p) {
     unique *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_attr *axis = nc_node_attr(p->node, "axis");
-    *s = (unique){.axis = axis != NULL ? axis->i : 0,
-                  .has_axis = axis != NULL,
-                  .sorted = nc_attr_int(p->node, "sorted") != 0};
+    *s = (unique){
+        .axis = axis != NULL ? axis->i : 0, .has_axis = axis != NULL, .sorted = nc_attr_int(p->node, "sorted") != 0};
     p->state = s;
     return nck_cuda_unique_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag);
 }

@@ -1,5 +1,5 @@
-/* ops/signal/signal_cuda.c: the CUDA binding of nacre.MelWeights, whose edges the host finds. DFT runs as what its card is
- * made of. */
+/* ops/signal/signal_cuda.c: the CUDA binding of nacre.MelWeights, whose edges the host finds. DFT runs as what its card
+ * is made of. */
 #include "kernels/cuda/place.h"
 #include "ops/signal/signal.h"
 
@@ -22,5 +22,5 @@ static nc_code mel_run(const nc_call *c) {
     return NC_OK;
 }
 
-const nc_binding nc_signal_cuda[] = {
-    {.op = "MelWeights", .domain = "nacre", .prepare = mel_prepare, .run = mel_run}, {0}};
+const nc_binding nc_signal_cuda[] = {{.op = "MelWeights", .domain = "nacre", .prepare = mel_prepare, .run = mel_run},
+                                     {0}};

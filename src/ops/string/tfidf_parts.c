@@ -1,7 +1,7 @@
 /* ops/string/tfidf_parts.c: TfIdfVectorizer of integers in simple ops, for devices without a kernel for it. For each
  * length and step of n-grams the tokens that stand so apart are met with all n-grams of the pool at once (rows, places,
- * n-grams); how often each is found goes through a matrix of weights to the columns of the result. Large pools, and such
- * in which n-grams share a column, are left to the host. */
+ * n-grams); how often each is found goes through a matrix of weights to the columns of the result. Large pools, and
+ * such in which n-grams share a column, are left to the host. */
 #include "ops/string/tfidf.h"
 
 #include <math.h>
