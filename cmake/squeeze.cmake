@@ -1,6 +1,6 @@
-# cmake "-DIN=texts" -DOUT=packed -P squeeze.cmake: the texts, a list of files, one behind another with byte 1 behind each,
-# without their comments, their indentation and their empty lines, packed by gzip as one, as the library carries them. A
-# comment that spans lines leaves one line end, since a directive may follow it.
+# cmake "-DIN=texts" -DOUT=packed -P squeeze.cmake: the texts, a list of files, one behind another with byte 1 behind
+# each, without their comments, their indentation and their empty lines, packed by gzip as one, as the library carries
+# them. A comment that spans lines leaves one line end, since a directive may follow it.
 string(ASCII 1 end_of_text)
 set(all "")
 foreach(text IN LISTS IN)
