@@ -241,6 +241,33 @@ static const nc_case device_rows[] = {
      NEWEST "(float[] a, float[] b, float[] d, float16[] p, float16[] q, float16[] r) => (x, y) "
             "{ x = Range(a, b, d) y = Range(p, q, r) }",
      {{1, 2}, {9, 12}, {0.5, 1}, {1, 2}}},
+    {"zero_point_at_run",
+     NEWEST "(float[n,3] x, float[3] o, float16[] p) => (y, b) <const float[3] s = {0.05, 1, 3}> "
+            "{ z = Cast<to = 17>(o) q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) w = Cast<to = 20>(p) t = "
+            "Cast<to = 10>(p) "
+            "h = Cast<to = 10>(x) u = Exp(t) v = QuantizeLinear(h, u, w) b = Cast<to = 1>(v) }",
+     {{-40, 40}, {-1e-9, 1e-9}, {-1e-9, 1e-9}}},
+    {"mel_weights",
+     NEWEST "(int64[] m, int64[] o, int64[] l) => (y, z) "
+            "<const int64[] r = {16000}, const float[] a = {20}, const float[] b = {7600}> "
+            "{ y = MelWeightMatrix(m, l, r, a, b) z = MelWeightMatrix<output_datatype = 11>(o, l, r, a, b) }",
+     {{8, 9}, {150, 151}, {512, 513}}},
+#define GRAMS                                                                                               \
+    "min_gram_length = 1, max_gram_length = 2, max_skip_count = 2, ngram_counts = [0, 3], ngram_indexes = " \
+    "[0, 2, 4, 1, 6], pool_int64s = [0, 1, 2, 1, 2, 0, 0], weights = [0.5, 2.0, 1.0, 3.0, 0.25]"
+    {"tfidf",
+     NEWEST "(int64[3,n] x, int32[2] s, int64[2,0] e) => (y, z, w, v) { y = TfIdfVectorizer<mode = \"TFIDF\", " GRAMS
+            ">(x) z = TfIdfVectorizer<mode = \"IDF\", " GRAMS ">(s) w = TfIdfVectorizer<mode = \"TF\", " GRAMS
+            ">(e) v = TfIdfVectorizer<mode = \"IDF\", " GRAMS ">(x) }",
+     {{0, 3}, {0, 2}}},
+    {"unique_at_run",
+     NEWEST "(bfloat16[3,200] x, int64[30,2] i) => (y, a, b, c, z) "
+            "{ y, a, b, c = Unique<sorted = 0>(x) z = Unique<axis = 0>(i) }",
+     {{-1, 1}, {0, 3}}},
+    {"inverses",
+     "<opset: \"\" 18, \"com.microsoft\" 1> g (float[n,4,4] x, double[33,33] z) => (y, w) "
+     "{ y = com.microsoft.Inverse(x) w = com.microsoft.Inverse(z) }",
+     {{-1, 1}, {-1, 1}}},
     LINEAR("linear", "float", "2", "", ""),
     LINEAR("gated", "bfloat16", "2", ", bfloat16[2,n,2] d", ", , d"),
     LINEAR("delta", "float16", "2", ", float[2,2,3,5] p, float16[2,n,1] b", ", p, , b"),

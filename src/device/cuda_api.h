@@ -203,7 +203,7 @@ void nc_cuda_need_dnn(nc_device *d);
 /* The first bad index that kernels of a stream met; mirrors `fault` in kernels/cuda/common.cuh. Names are cut. */
 typedef struct nc_cuda_fault {
     int set, unused;
-    int64_t value, limit;
+    int64_t value, limit; /* an index and its axis; limit below 0: a zero point's code that is not 0, of type -limit */
     char node[96], op[32];
     atomic_int refs;   /* the host's alone: its stream, and events that were recorded there */
     atomic_int n_told; /* the host's alone: how many were found by a wait */

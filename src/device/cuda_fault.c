@@ -3,6 +3,7 @@
 #include "device/cuda_api.h"
 
 #include "base/log.h"
+#include "base/narrow.h"
 
 #include <string.h>
 
@@ -31,6 +32,11 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f) {
 nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag) {
     if (f == NULL || __atomic_exchange_n(&f->set, 0, __ATOMIC_ACQUIRE) == 0) return NC_OK;
     atomic_fetch_add(&f->n_told, 1);
+    if (f->limit < 0) {
+        nc_dtype t = (nc_dtype)-f->limit;
+        return nc_diag_set(diag, NC_E_DATA, f->node, f->op, "a zero point of %s is %g, expected 0", nc_dtype_name(t),
+                           (double)nc_narrow_to_f32(t, (uint8_t)f->value));
+    }
     return nc_diag_set(diag, NC_E_DATA, f->node, f->op, "index %lld is out of range for an axis of %lld",
                        (long long)f->value, (long long)f->limit);
 }

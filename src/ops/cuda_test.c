@@ -380,6 +380,12 @@ CUDA(determinants) {
     compare(d, GRAPH("(double[40,40] x) => (y) { y = Det(x) }"), (draws){0}, nc_tol_device_f64);
     compare(d, GRAPH("(float16[4,1,1] x) => (y) { y = Det(x) }"), (draws){.odd = true}, nc_tol_device_f16);
     compare(d, GRAPH("(float[2,0,0] x) => (y) { y = Det(x) }"), (draws){0}, exact);
+#define INVERSE(type) "<opset: \"\" 18, \"com.microsoft\" 1> g (" type " x) => (y) { y = com.microsoft.Inverse(x) }"
+    compare(d, INVERSE("float[3,2,5,5]"), (draws){0}, nc_tol_device_f32);
+    compare(d, INVERSE("double[40,40]"), (draws){0}, nc_tol_device_f64);
+    compare(d, INVERSE("float16[4,1,1]"), (draws){.odd = true}, nc_tol_device_f16);
+    compare(d, INVERSE("bfloat16[1,3,3]"), (draws){0}, nc_tol_device_bf16);
+    compare(d, INVERSE("float[2,0,0]"), (draws){0}, exact);
 }
 
 #define COLUMNS(type, dims, image, block, attrs)                                                           \
@@ -708,6 +714,9 @@ CUDA(one_row) {
     compare(d, PRODUCT("float16", "[1,1,40]", "[40,72]"), (draws){0}, nc_tol_device_f16);
     compare(d, PRODUCT("float16", "[1,520]", "[520,3]"), (draws){.transposed = 2}, nc_tol_device_f16);
     compare(d, PRODUCT("bfloat16", "[1,24]", "[24,8]"), (draws){0}, nc_tol_device_bf16);
+    compare(d, PRODUCT("float16", "[1,1]", "[1,16]"), (draws){0}, nc_tol_device_f16);
+    compare(d, PRODUCT("float16", "[1,2607]", "[2607,24]"), (draws){0}, nc_tol_device_f16);
+    compare(d, PRODUCT("bfloat16", "[1,777]", "[777,4104]"), (draws){.odd = true}, nc_tol_device_bf16);
     compare(d, GRAPH("(float[1,20] a, float[20,12] b, float[12] c) => (y) { y = Gemm<alpha = 0.5>(a, b, c) }"),
             (draws){0}, f32);
     compare(d, GRAPH("(float[1,20] a, float[12,20] b, float[1] c) => (y) { y = Gemm<transB = 1>(a, b, c) }"),
@@ -797,6 +806,17 @@ CUDA(few_bits) {
             nc_tol_device_f16);
     compare(d, NBITS_HALF("bfloat16", "[5,40]", "[3,2,16]", "K = 40, N = 3, block_size = 32"), (draws){0},
             nc_tol_device_bf16);
+    /* One row of a half type, as integers: zero points of all kinds, a row too long for it. */
+    compare(d, NBITS_HALF("bfloat16", "[1,45]", "[2,3,8]", "K = 45, N = 2, block_size = 16"), (draws){.odd = true},
+            nc_tol_device_bf16);
+    compare(d, NBITS_ZEROS("bfloat16", "[1,700]", "[33,11,32]", "[363]", "[33,6]", "K = 700, N = 33, block_size = 64"),
+            (draws){0}, nc_tol_device_bf16);
+    compare(d,
+            NBITS("float16", "[1,33]", "[9,3,8]", "[27]", ", float16[27] z, float16[9] c",
+                  "K = 33, N = 9, block_size = 16", ", z, , c"),
+            (draws){0}, nc_tol_device_f16);
+    compare(d, NBITS("float16", "[1,24000]", "[3,750,16]", "[2250]", "", "K = 24000, N = 3, block_size = 32", ""),
+            (draws){0}, nc_tol_device_f16);
 }
 
 /* The site's input 0 becomes the first one's output 0, on both sides. */

@@ -26,7 +26,8 @@ TEST(place_keeps_shape_math_on_the_host) {
 }
 
 TEST(place_keeps_on_the_host_what_only_that_can_run) {
-    PLACES("(float[n] x) => (y) { a = Exp(x) y = Unique(a) }", "a = Exp(x) @device; y = Unique(a)");
+    PLACES("(float[n,n] x, float[] d) => (y) { a = Exp(x) y = nacre.DetGrad(d, a) }",
+           "a = Exp(x) @device; y = nacre.DetGrad(d, a)");
     PLACES("(string[n] x) => (y) { y = Identity(x) }", "y = Identity(x)");
 }
 
@@ -125,8 +126,8 @@ TEST(place_keeps_whole_what_cannot_be_taken_apart) {
 
 TEST(place_puts_copies_where_places_meet) {
     COPIES("(float[n] x) => (y) { y = Exp(x) }", "Copy@device Exp@device Copy");
-    COPIES("(float[n] x) => (y) { a = Exp(x) b = Unique(a) y = Cast<to = 11>(b) }",
-           "Copy@device Exp@device Copy Unique Copy@device Cast@device Copy");
+    COPIES("(float[n,n] x, float[] d) => (y) { a = Exp(x) b = nacre.DetGrad(d, a) y = Cast<to = 11>(b) }",
+           "Copy@device Exp@device Copy DetGrad Copy@device Cast@device Copy");
     COPIES("(float[n,k] x) => (y) { s = Shape(x) a = Exp(x) y = Expand(a, s) }",
            "Copy@device Shape Exp@device Expand@device Copy");
     COPIES("(float[n] x, float[2*n] z) => (y, w) { y = Exp(x) w = Abs(z) }",

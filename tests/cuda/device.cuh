@@ -255,6 +255,14 @@ static inline int __float2int_rn(float x) { return __float2int_rz(__builtin_rint
 static inline int __double2int_rz(double x) {
     return x != x ? 0 : x >= 0x1p31 ? 0x7fffffff : x < -0x1p31 ? -0x7fffffff - 1 : (int)x;
 }
+static inline int __dp4a(int a, int b, int c) {
+    for (int i = 0; i < 32; i += 8) c += (int)(signed char)(a >> i) * (int)(signed char)(b >> i);
+    return c;
+}
+static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+    for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);
+    return c;
+}
 static inline float __int2float_rn(int x) { return (float)x; }
 static inline float __ll2float_rn(long long x) { return (float)x; }
 static inline double __ll2double_rn(long long x) { return (double)x; }

@@ -36,7 +36,7 @@ ZERO = {
         EyeLike ZeroGradient RandomNormalLike RandomUniformLike nacre.SequenceZeros nacre.PhiloxNormalLike
         nacre.PhiloxUniformLike""",
     "what is drawn is 0 or 1; its chance has no gradient, as in PyTorch": "Bernoulli nacre.PhiloxBernoulli",
-    "made behind the gradient": "nacre.Deferred",
+    "made behind the gradient": "nacre.Deferred nacre.AtZero",
 }
 
 

@@ -30,22 +30,23 @@ static void print_files(void) {
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
-        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows turn fill");
+        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows turn copy_at_zero fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
                    "gather gather_words gather_lines scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
-        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det");
+        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det inverse");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
-        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range");
+        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_unique, floats[i], "", "unique_sort unique_groups");
         print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
@@ -74,15 +75,16 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
+    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", "unique_sort unique_groups");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
-    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range");
+    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
-        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range");
+        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 4; j++)
             print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns column_vectors join");
@@ -146,10 +148,10 @@ static void print_nbits(void) {
         {.type = NC_FLOAT16, .block = 32, .zeros = NC_UINT8}, {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16},
         {.type = NC_FLOAT, .block = 64, .table = true},       {.type = NC_FLOAT16, .block = 64, .table = true},
         {.type = NC_BFLOAT16, .block = 16, .table = true}};
-    char define[96];
+    char define[112];
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         nck_cuda_nbits_define(&how[i], define, sizeof define);
-        print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode");
+        print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode nbits_fixed");
     }
 }
 

@@ -180,6 +180,13 @@ __device__ __noinline__ void report(const fault_site &s, int64_t value, int64_t 
 DEVICE int64_t first_item(void) { return blockIdx.x * (int64_t)blockDim.x + threadIdx.x; }
 DEVICE int64_t item_step(void) { return gridDim.x * (int64_t)blockDim.x; }
 
+/* Below 0 where a comes first, 0: equal. NaN counts as larger than anything, and as equal to itself. */
+template <class A> DEVICE int order_of(A a, A b) {
+    bool nan_a = a != a, nan_b = b != b;
+    if (nan_a || nan_b) return nan_a - nan_b;
+    return (a > b) - (a < b);
+}
+
 struct join_sum {
     template <class A> static DEVICE A of(A a, A b) { return a + b; }
 };

@@ -92,6 +92,15 @@ extern "C" __global__ void turn(walk w, int64_t n_outer, int64_t R, int64_t C, i
     }
 }
 
+/* y = x, both n; zeros (n): codes of `type` that must be 0, or the bit of `minus`. */
+extern "C" __global__ void copy_at_zero(int64_t n, const U *__restrict__ x, const uint8_t *__restrict__ zeros, U *y,
+                                        int minus, int64_t type, fault_site site) {
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        if (zeros[i] & ~minus) report(site, zeros[i], -type);
+        y[i] = x[i];
+    }
+}
+
 extern "C" __global__ void fill(walk w, int64_t n, U *dst, U value) {
     for (int64_t i = first_item(); i < n; i += item_step()) dst[walk_one(w, i)] = value;
 }

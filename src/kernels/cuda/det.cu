@@ -1,5 +1,23 @@
-/* cuda/det.cu: determinants (matrices) of x (matrices, n, n) by elimination with row pivots in double, a block of 32
- * threads for each matrix, which shares its rows out. a (matrices, n, n) is scratch. */
+/* cuda/det.cu: determinants and inverses of x (matrices, n, n) by elimination with row pivots in double, a block for
+ * each matrix. */
+
+/* The row of the largest element of column k from row k on; NaN counts as largest. Every thread looks for it: columns
+ * are short, and all then agree. */
+DEVICE int64_t pivot_row(const double *a, int64_t n, int64_t wide, int64_t k) {
+    int64_t top = k;
+    for (int64_t i = k + 1; i < n; i++)
+        if (fabs(a[i * wide + k]) > fabs(a[top * wide + k]) || a[i * wide + k] != a[i * wide + k]) top = i;
+    return top;
+}
+DEVICE void swap_rows(double *a, int64_t wide, int64_t from, int64_t r, int64_t s) {
+    for (int64_t j = from + threadIdx.x; j < wide && r != s; j += blockDim.x) {
+        double t = a[r * wide + j];
+        a[r * wide + j] = a[s * wide + j];
+        a[s * wide + j] = t;
+    }
+}
+
+/* y (matrices); blocks of 32, which share the rows out; a (matrices, n, n) is scratch. */
 extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n, const S *__restrict__ x, double *a,
                                                      S *y) {
     int lane = threadIdx.x;
@@ -8,15 +26,9 @@ extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n
         for (int64_t i = lane; i < n * n; i += 32) at[i] = (double)get(x[m * n * n + i]);
         __syncthreads();
         for (int64_t k = 0; k < n && product != 0; k++) {
-            int64_t top = k; /* every thread looks for it: columns are short, and all then agree */
-            for (int64_t i = k + 1; i < n; i++)
-                if (fabs(at[i * n + k]) > fabs(at[top * n + k]) || at[i * n + k] != at[i * n + k]) top = i;
+            int64_t top = pivot_row(at, n, n, k);
             __syncthreads();
-            for (int64_t j = k + lane; j < n && top != k; j += 32) {
-                double t = at[k * n + j];
-                at[k * n + j] = at[top * n + j];
-                at[top * n + j] = t;
-            }
+            swap_rows(at, n, k, k, top);
             __syncthreads();
             double pivot = at[k * n + k];
             product = pivot == 0 ? 0 : top != k ? -product * pivot : product * pivot;
@@ -27,6 +39,42 @@ extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n
             __syncthreads();
         }
         if (lane == 0) y[m] = to<S>::put(product);
+        __syncthreads();
+    }
+}
+
+/* y (matrices, n, n); blocks of 256, a warp for a row; a (matrices, n, 2n) is scratch: the matrix, and what becomes its
+ * inverse. */
+extern "C" __global__ __launch_bounds__(256) void inverse(int64_t matrices, int64_t n, const S *__restrict__ x,
+                                                          double *a, S *y) {
+    int64_t wide = 2 * n;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {
+        double *at = a + m * n * wide;
+        for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x) {
+            int64_t r = i / n, c = i % n;
+            at[r * wide + c] = (double)get(x[m * n * n + i]);
+            at[r * wide + n + c] = r == c;
+        }
+        __syncthreads();
+        for (int64_t k = 0; k < n; k++) {
+            int64_t top = pivot_row(at, n, wide, k);
+            __syncthreads();
+            swap_rows(at, wide, 0, k, top);
+            __syncthreads();
+            double pivot = at[k * wide + k];
+            __syncthreads();
+            for (int64_t j = k + threadIdx.x; j < wide; j += blockDim.x) at[k * wide + j] /= pivot;
+            __syncthreads();
+            for (int64_t i = warp; i < n; i += warps) {
+                double f = at[i * wide + k];
+                __syncwarp();
+                for (int64_t j = k + lane; j < wide && i != k; j += 32) at[i * wide + j] -= f * at[k * wide + j];
+            }
+            __syncthreads();
+        }
+        for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x)
+            y[m * n * n + i] = to<S>::put(at[i / n * wide + n + i % n]);
         __syncthreads();
     }
 }

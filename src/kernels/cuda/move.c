@@ -125,3 +125,18 @@ nc_code nck_cuda_fill(const nck_cuda_move *k, nck_cuda_at at, const nc_tensor *d
     void *data = dst->data, *args[] = {&w, &n, &data, &word};
     return nck_cuda_launch(at, k->fill, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
 }
+
+nc_code nck_cuda_at_zero_prepare(nc_device *d, size_t elem_bytes, nc_function **out, nc_diag *diag) {
+    return nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, nck_cuda_move_define(elem_bytes), "copy_at_zero", out,
+                         diag);
+}
+
+nc_code nck_cuda_at_zero_run(nc_function *f, const nc_call *c, const nc_tensor *x, const nc_tensor *z, void *y) {
+    nck_cuda_at at = nck_cuda_at_call(c);
+    nck_cuda_site site = nck_cuda_site_of(c);
+    int64_t n = nc_tensor_numel(x), type = z->dtype;
+    int minus = z->dtype == NC_FLOAT8E4M3FN || z->dtype == NC_FLOAT8E5M2 ? 0x80 : 0; /* the others have one 0 */
+    const void *from = x->data, *zeros = z->data;
+    void *args[] = {&n, &from, &zeros, &y, &minus, &type, &site};
+    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+}

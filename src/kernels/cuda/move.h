@@ -26,4 +26,9 @@ NC_MUST nc_code nck_cuda_turn(const nck_cuda_move *k, nck_cuda_at at, int64_t n,
 /* dst = *value (host memory, one element, read before the call returns). */
 NC_MUST nc_code nck_cuda_fill(const nck_cuda_move *k, nck_cuda_at at, const nc_tensor *dst, const void *value);
 
+/* The kernel of nck_cuda_at_zero_run. */
+NC_MUST nc_code nck_cuda_at_zero_prepare(nc_device *d, size_t elem_bytes, nc_function **out, nc_diag *diag);
+/* y = x, dense; c's stream tells of a code of z, float8 and as many, that is not 0. */
+NC_MUST nc_code nck_cuda_at_zero_run(nc_function *f, const nc_call *c, const nc_tensor *x, const nc_tensor *z, void *y);
+
 #endif

@@ -7,7 +7,11 @@
  *
  * nbits_one and nbits_few read 4-bit codes as they lie, for few rows of A: a group of blockDim.x threads takes rows of
  * W, each thread CHUNK codes a turn, all of one block. nbits_decode makes rows of W numbers, for a product behind it.
- * Accumulation: in f32, by blocks, then over the threads by a fixed tree. */
+ * Accumulation: in f32, by blocks, then over the threads by a fixed tree.
+ *
+ * nbits_fixed, for one row of a half type, has the products of a chunk by dot products of bytes, of which a GPU does
+ * four at a time: numbers of A are integers of 16 bits times a power of two that the largest of the chunk gives. What
+ * has eleven bits is exact down to a sixteenth of that one, and the sum over a chunk always is. */
 #define BEGINS_EARLY 1
 #ifndef CHUNK
 #define CHUNK 32
@@ -104,7 +108,7 @@ DEVICE float turned(uint32_t w, int i, float zero, const float *) {
 #endif
 
 /* Row m of A from k on, zeros behind its end. */
-DEVICE void hold_a(const nbits_args &q, int64_t m, int k, float (&x)[CHUNK]) {
+DEVICE void raw_a(const nbits_args &q, int64_t m, int k, float (&x)[CHUNK]) {
     enum { V = 16 / sizeof(S) };
     const S *row = q.a + m * q.K + k;
     if (q.vectors && k + CHUNK <= q.K) {
@@ -112,12 +116,17 @@ DEVICE void hold_a(const nbits_args &q, int64_t m, int k, float (&x)[CHUNK]) {
         for (int i = 0; i < CHUNK; i += V) {
             vec<S, V> v = vec_at<V>(row + i);
 #pragma unroll
-            for (int e = 0; e < V; e++) x[i + e] = lessened((float)get(v.e[e]), (i + e) % 8);
+            for (int e = 0; e < V; e++) x[i + e] = (float)get(v.e[e]);
         }
         return;
     }
 #pragma unroll
-    for (int i = 0; i < CHUNK; i++) x[i] = k + i < q.K ? lessened((float)get(row[i]), i % 8) : 0.0f;
+    for (int i = 0; i < CHUNK; i++) x[i] = k + i < q.K ? (float)get(row[i]) : 0.0f;
+}
+DEVICE void hold_a(const nbits_args &q, int64_t m, int k, float (&x)[CHUNK]) {
+    raw_a(q, m, k, x);
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) x[i] = lessened(x[i], i % 8);
 }
 
 /* A row of W: its codes, and where its scales begin; TABLE: which number of W is its first. */
@@ -229,3 +238,121 @@ template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
 /* Blocks of 128 threads in groups of 32, 64 or 128; grids of (N / (groups * columns), M / rows). */
 extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) { multiply<1, 4>(q); }
 extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) { multiply<4, 2>(q); }
+
+#ifdef FIXED
+/* A chunk of A: four bytes a word, those of codes 0, 2, 4, 6 of a word of W and of 1, 3, 5, 7 in turn; PARTS vectors of
+ * the high bytes, then of the low ones, each number of vectors (chunks of a row). */
+enum { PARTS = CHUNK / 16, EVEN = 0x0f0f0f0f };
+struct chunk_fixed {
+    float by; /* what 1 stands for; not finite: so is a number of the chunk */
+    int sum;
+};
+
+DEVICE uint32_t bytes_of(const int (&v)[8], int first, int down) {
+    uint32_t w = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) w |= (uint32_t)(v[first + 2 * i] >> down & 255) << 8 * i;
+    return w;
+}
+
+DEVICE void fix_chunk(const nbits_args &q, int i, int n, vec<uint32_t, 4> *parts, chunk_fixed *to) {
+    float x[CHUNK];
+    uint32_t top = 0;
+    raw_a(q, 0, i * CHUNK, x);
+#pragma unroll
+    for (int e = 0; e < CHUNK; e++) top = max(top, __float_as_uint(x[e]) & 0x7fffffffu);
+    /* The largest gets its highest bit at 2^14; so little that this is no float counts for less. */
+    uint32_t power = max(top >> 23, 15u);
+    float up = __uint_as_float((127 + 14 + 127 - power) << 23);
+    chunk_fixed c;
+    c.by = power == 255 ? INF : __uint_as_float((power - 14) << 23);
+    c.sum = 0;
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+        vec<uint32_t, 4> high, low;
+#pragma unroll
+        for (int w = 0; w < 2; w++) {
+            int v[8];
+#pragma unroll
+            for (int e = 0; e < 8; e++) v[e] = __float2int_rn(x[(p * 2 + w) * 8 + e] * up), c.sum += v[e];
+#pragma unroll
+            for (int odd = 0; odd < 2; odd++)
+                high.e[2 * w + odd] = bytes_of(v, odd, 8), low.e[2 * w + odd] = bytes_of(v, odd, 0);
+        }
+        parts[p * n + i] = high, parts[(PARTS + p) * n + i] = low;
+    }
+    to[i] = c;
+}
+
+/* A number of the chunk is not finite: as nbits_one has it. */
+__device__ __noinline__ float meet_floats(const nbits_args &q, int64_t n, int k) {
+    float x[CHUNK], s = 0;
+    chunk_held h;
+    hold_w(q, w_line_of(q, n), k, h);
+    hold_a(q, 0, k, x);
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) s = fma(x[i], turned(h.w[i / 8], i % 8, h.zero, 0), s);
+    return s;
+}
+
+/* The chunk's sum over its scale of W. */
+DEVICE float meet_fixed(const vec<uint32_t, 4> (&x)[2 * PARTS], const chunk_fixed &c, const chunk_held &h) {
+    int high = 0;
+    uint32_t low = 0;
+#pragma unroll
+    for (int w = 0; w < CHUNK / 8; w++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+            uint32_t codes = h.w[w] >> 4 * odd & EVEN;
+            int at = w % 2 * 2 + odd;
+            high = __dp4a((int)x[w / 2].e[at], (int)codes, high);
+            low = __dp4a(x[PARTS + w / 2].e[at], codes, low);
+        }
+#ifdef FLOAT_ZEROS
+    return (fma(-h.zero, (float)c.sum, (float)(high * 256 + (int)low))) * c.by;
+#else
+    return (float)(high * 256 + (int)low - (int)h.zero * c.sum) * c.by;
+#endif
+}
+
+DEVICE void multiply_fixed(const nbits_args &q) {
+    enum { COLS = 8 };
+    extern __shared__ vec<uint32_t, 4> parts[];
+    int n_chunks = (int)((q.K + CHUNK - 1) / CHUNK), i = threadIdx.x;
+    chunk_fixed *fixed = (chunk_fixed *)(parts + 2 * PARTS * n_chunks);
+    float sum[1][COLS] = {{0}};
+    int64_t n = (blockIdx.x * (int64_t)blockDim.y + threadIdx.y) * COLS;
+    w_line lines[COLS];
+    chunk_held held[COLS] = {};
+    if (!q.constant) wait_for_earlier();
+#pragma unroll
+    for (int c = 0; c < COLS; c++) {
+        lines[c] = w_line_of(q, min(n + c, q.N - 1));
+        if (i < n_chunks) hold_w(q, lines[c], i * CHUNK, held[c]);
+    }
+    if (q.constant) wait_for_earlier();
+    for (int j = threadIdx.y * blockDim.x + threadIdx.x; j < n_chunks; j += blockDim.x * blockDim.y)
+        fix_chunk(q, j, n_chunks, parts, fixed);
+    __syncthreads();
+    for (; i < n_chunks; i += blockDim.x) {
+        vec<uint32_t, 4> x[2 * PARTS];
+        chunk_fixed f = fixed[i];
+#pragma unroll
+        for (int p = 0; p < 2 * PARTS; p++) x[p] = parts[p * n_chunks + i];
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            float s = f.by < INF ? meet_fixed(x, f, held[c]) : meet_floats(q, lines[c].row, i * CHUNK);
+            sum[0][c] = fma(s, (float)get(held[c].scale), sum[0][c]);
+            if (i + (int)blockDim.x < n_chunks) hold_w(q, lines[c], (i + blockDim.x) * CHUNK, held[c]);
+        }
+    }
+    store_sums<1, COLS>(q, 0, n, sum);
+}
+#else
+DEVICE void multiply_fixed(const nbits_args &) {}
+#endif
+
+/* Grids of N / (groups * 8), blocks as above; shared: bytes_fixed of nbits.c. */
+extern "C" __global__ __launch_bounds__(128, 4) void nbits_fixed(const __grid_constant__ nbits_args q) {
+    multiply_fixed(q);
+}

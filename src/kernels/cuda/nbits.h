@@ -25,6 +25,7 @@ typedef struct nck_cuda_nbits_how {
 typedef struct nck_cuda_nbits {
     nck_cuda_nbits_how how;
     nc_function *one, *few, *decode;
+    nc_function *fixed; /* NULL: not of this type */
     nck_cuda_gemm gemm;
 } nck_cuda_nbits;
 

@@ -60,3 +60,10 @@ nc_code nck_cuda_range_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, c
     void *args[] = {&n, &first, &step, &y};
     return launch(k, at, n, args);
 }
+
+nc_code nck_cuda_triangles_run(const nck_cuda_place *k, nck_cuda_at at, int64_t rows, int64_t cols,
+                               const nck_cuda_triangles *t, double *y) {
+    nck_cuda_triangles edges = *t;
+    void *args[] = {&rows, &cols, &edges, &y};
+    return launch(k, at, rows * t->n, args);
+}

@@ -1,5 +1,6 @@
-/* cuda/place.cu: elements that follow from where they stand: triangles and diagonals of matrices, one-hot rows, ranges.
- * U, of the element's size, is defined in front; S and A are the type of indices and of ranges. */
+/* cuda/place.cu: elements that follow from where they stand: triangles and diagonals of matrices, one-hot rows, ranges,
+ * triangles over columns. U, of the element's size, is defined in front; S and A are the type of indices and of ranges.
+ */
 #ifndef U
 #define U uint32_t
 #endif
@@ -36,4 +37,16 @@ extern "C" __global__ void one_hot(int64_t outer, int64_t depth, int64_t inner, 
 
 extern "C" __global__ void range(int64_t n, A start, A delta, S *y) {
     for (int64_t i = first_item(); i < n; i += item_step()) y[i] = to<S>::put(start + (A)i * delta);
+}
+
+/* y (rows, cols); see place.h, nck_cuda_triangles. */
+struct triangle_edges { int64_t first, n, edge[128 + 2]; };
+extern "C" __global__ void triangles(int64_t rows, int64_t cols, triangle_edges t, double *y) {
+    for (int64_t i = first_item(); i < rows * t.n; i += item_step()) {
+        int64_t j = i / t.n, c = i - j * t.n, left = t.edge[c], top = t.edge[c + 1], right = t.edge[c + 2];
+        double v = j == top ? 1 : 0;
+        if (left <= j && j < top) v = (double)(j - left) / (double)(top - left);
+        if (top < j && j < right) v = (double)(right - j) / (double)(right - top);
+        y[j * cols + t.first + c] = v;
+    }
 }

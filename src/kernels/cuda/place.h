@@ -1,5 +1,5 @@
 /* cuda/place.h: elements that follow from where they stand, on the GPU: triangles and diagonals of matrices, one-hot
- * rows, ranges. Elements that are only moved have 1, 2, 4 or 8 bytes; all tensors are dense. */
+ * rows, ranges, triangles over columns. Elements that are only moved have 1, 2, 4 or 8 bytes; all tensors are dense. */
 #ifndef NCK_CUDA_PLACE_H
 #define NCK_CUDA_PLACE_H
 
@@ -11,7 +11,7 @@ typedef struct nck_cuda_place {
 } nck_cuda_place;
 
 /* entry: "trilu" and "eye" (t: of the diagonal, NC_INT64), "one_hot" (t: of the indices) or "range" (t: of the range,
- * elem_bytes its size). */
+ * elem_bytes its size), "triangles" (NC_DOUBLE). */
 NC_MUST nc_code nck_cuda_place_prepare(nc_device *d, const char *entry, nc_dtype t, size_t elem_bytes,
                                        nck_cuda_place *out, nc_diag *diag);
 
@@ -27,5 +27,14 @@ NC_MUST nc_code nck_cuda_one_hot_run(const nck_cuda_place *k, nck_cuda_at at, in
 /* start and delta: one element each, in host memory. Half types count in float. */
 NC_MUST nc_code nck_cuda_range_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, const void *start,
                                    const void *delta, void *y);
+
+/* Columns first..first + n - 1 of y (rows, cols), doubles: column i rises from 0 at edge[i] to 1 at edge[i + 1] and
+ * falls to 0 at edge[i + 2], all in order; edges that are one are 1 there. Mirrors triangle_edges in place.cu. */
+#define NCK_CUDA_TRIANGLES 128
+typedef struct nck_cuda_triangles {
+    int64_t first, n, edge[NCK_CUDA_TRIANGLES + 2];
+} nck_cuda_triangles;
+NC_MUST nc_code nck_cuda_triangles_run(const nck_cuda_place *k, nck_cuda_at at, int64_t rows, int64_t cols,
+                                       const nck_cuda_triangles *t, double *y);
 
 #endif

@@ -1,46 +1,41 @@
-/* cuda/text.c: puts the packed kernel texts into the library byte by byte, unpacks all of them when the first is asked
- * for, and joins them. The assembler reads the files: NC_TEXT_DIR holds what cmake/squeeze.cmake makes of them, given
- * by the build for this file alone. */
+/* cuda/text.c: puts the kernel texts, packed as one, into the library byte by byte, unpacks them when the first is
+ * asked for, and joins them. The assembler reads the file: NC_TEXTS is what cmake/squeeze.cmake makes of those that
+ * texts.list names, given by the build for this file alone. */
 #include "kernels/cuda/text.h"
 
 #include "base/inflate.h"
 
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 
-#define TEXT(name, path)                                \
-    __asm__(".section .rodata\n"                        \
-            ".global nck_cuda_bytes_" #name "\n"        \
-            ".hidden nck_cuda_bytes_" #name "\n"        \
-            ".global nck_cuda_end_" #name "\n"          \
-            ".hidden nck_cuda_end_" #name "\n"          \
-            "nck_cuda_bytes_" #name ":\n"               \
-            ".incbin \"" NC_TEXT_DIR "/" path ".gz\"\n" \
-            "nck_cuda_end_" #name ":\n"                 \
-            ".previous\n");                             \
-    extern const uint8_t nck_cuda_bytes_##name[], nck_cuda_end_##name[];
-#include "kernels/cuda/texts.list"
-#undef TEXT
+__asm__(".section .rodata\n"
+        ".global nck_cuda_packed\n"
+        ".hidden nck_cuda_packed\n"
+        ".global nck_cuda_packed_end\n"
+        ".hidden nck_cuda_packed_end\n"
+        "nck_cuda_packed:\n"
+        ".incbin \"" NC_TEXTS "\"\n"
+        "nck_cuda_packed_end:\n"
+        ".previous\n");
+extern const uint8_t nck_cuda_packed[], nck_cuda_packed_end[];
 
-static const uint8_t *const packed[][2] = {
-#define TEXT(name, path) {nck_cuda_bytes_##name, nck_cuda_end_##name},
-#include "kernels/cuda/texts.list"
-#undef TEXT
-};
-
-enum { ROOM = 1 << 18 }; /* for all texts; those behind its end are empty, which text_test.c would tell */
+enum { ROOM = 1 << 18, END_OF_TEXT = 1 }; /* ROOM: for all texts; were it too small, text_test.c would tell */
 
 static char room[ROOM];
 static const char *texts[NCK_CUDA_N_TEXTS];
 static pthread_once_t unpacked = PTHREAD_ONCE_INIT;
 
 static void unpack(void) {
-    size_t at = 0, made;
+    size_t made = 0;
+    char *at = room;
+    if (!nc_gunzip(nck_cuda_packed, (size_t)(nck_cuda_packed_end - nck_cuda_packed), room, ROOM - 1, &made))
+        room[0] = '\0';
     for (int i = 0; i < NCK_CUDA_N_TEXTS; i++) {
-        texts[i] = "";
-        if (!nc_gunzip(packed[i][0], (size_t)(packed[i][1] - packed[i][0]), room + at, ROOM - 1 - at, &made)) continue;
-        texts[i] = room + at;
-        at += made + 1; /* the room is zeros */
+        char *end = strchr(at, END_OF_TEXT);
+        texts[i] = at;
+        at = end != NULL ? end + 1 : room + ROOM - 1;
+        if (end != NULL) *end = '\0';
     }
 }
 

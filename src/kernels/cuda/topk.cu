@@ -9,12 +9,6 @@ struct topk_args { /* mirrors topk_args of topk.c */
     int largest, unused;
 };
 
-DEVICE int order_of(A a, A b) {
-    bool nan_a = a != a, nan_b = b != b;
-    if (nan_a || nan_b) return nan_a - nan_b;
-    return (a > b) - (a < b);
-}
-
 /* Does place a of the line come before b? Places outside of the line come last. */
 DEVICE bool comes_before(const topk_args &p, const S *line, int64_t a, int64_t b) {
     if (a >= p.axis || b >= p.axis) return a < b;

@@ -1,4 +1,4 @@
-/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul, Gemm and their chains over kernels/cuda/gemm.h, and Det. A
+/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul, Gemm and their chains over kernels/cuda/gemm.h, Det and Inverse. A
  * batched product over any strides is cut into strided batches; batches of A over one B become rows of one product
  * where A's strides allow. Operands of several batch dims that do not lie one behind the other (heads of attention,
  * seen through a transposed view) are copied to the workspace first: one product of many matrices instead of many of a
@@ -8,7 +8,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
 #include "ops/binding.h"
-#include "ops/card.h"
+#include "ops/contrib.h"
 #include "ops/matmul/after_cuda.h"
 #include "ops/matmul/group_cuda.h"
 
@@ -352,29 +352,39 @@ static nc_code gemm_run(const nc_call *c) {
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define T_BODY (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
-/* ---- Det ---- */
+/* ---- Det, Inverse ---- */
 
-static nc_code det_prepare(nc_prep *p) {
-    nc_function **f = nc_arena_alloc(p->arena, sizeof *f);
-    NC_NEED(p->w, f);
-    p->state = f;
-    return nck_cuda_det_prepare(p->device, p->node->in[0]->type->elem, f, &p->w->diag);
+typedef struct det {
+    nc_function *f;
+    bool inverse;
+} det;
+
+static nc_code prepare_det(nc_prep *p, bool inverse) {
+    det *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    s->inverse = inverse;
+    p->state = s;
+    return nck_cuda_det_prepare(p->device, p->node->in[0]->type->elem, inverse, &s->f, &p->w->diag);
 }
+static nc_code det_prepare(nc_prep *p) { return prepare_det(p, false); }
+static nc_code inverse_prepare(nc_prep *p) { return prepare_det(p, true); }
 
 static size_t det_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    (void)state, (void)n_in, (void)out, (void)n_out;
-    return (size_t)nc_tensor_numel(&in[0]) * sizeof(double);
+    const det *s = state;
+    (void)n_in, (void)out, (void)n_out;
+    return (size_t)nc_tensor_numel(&in[0]) * sizeof(double) * (s->inverse ? 2 : 1);
 }
 
 static nc_code det_run(const nc_call *c) {
-    nc_function *const *f = c->state;
+    const det *s = c->state;
     const nc_tensor *x = c->in[0];
-    int64_t n = x->dims[x->rank - 1];
+    int64_t n = x->dims[x->rank - 1], matrices = 1;
     if (x->dims[x->rank - 2] != n)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "matrices of %lld rows and %lld columns are not square",
                            (long long)x->dims[x->rank - 2], (long long)n);
-    return nck_cuda_det_run(*f, nck_cuda_at_call(c), nc_tensor_numel(c->out[0]), n, x->data, c->workspace,
-                            c->out[0]->data);
+    for (int d = 0; d < x->rank - 2; d++) matrices *= x->dims[d];
+    return (s->inverse ? nck_cuda_inverse_run : nck_cuda_det_run)(s->f, nck_cuda_at_call(c), matrices, n, x->data,
+                                                                  c->workspace, c->out[0]->data);
 }
 
 const nc_binding nc_matmul_cuda[] = {
@@ -400,4 +410,10 @@ const nc_binding nc_matmul_cuda[] = {
      .run = nc_matmul_group_run},
     {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
     {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
+    {.op = "Inverse",
+     .domain = NC_MICROSOFT,
+     .types = T_FLOAT_ALL,
+     .prepare = inverse_prepare,
+     .workspace = det_workspace,
+     .run = det_run},
     {0}};

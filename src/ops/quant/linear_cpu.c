@@ -1,6 +1,7 @@
 /* ops/quant/linear_cpu.c: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear on the CPU. Scales and zero points
  * become doubles in the workspace; how they lie along x is found from the actual sizes. */
 #include "base/intmath.h"
+#include "base/narrow.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/quant/linear.h"
 #include "ops/quant/quant.h"
@@ -73,6 +74,13 @@ static nc_code lay(const nc_call *c, nck_linear *a) {
     return NC_OK;
 }
 
+static bool is_float8(nc_dtype t) { return nc_dtype_class(t) == 'N' && nc_dtype_bits(t) == 8; }
+
+static nc_code not_zero(const nc_call *c, nc_dtype t, double zero) {
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "a zero point of %s is %g, expected 0", nc_dtype_name(t),
+                       zero);
+}
+
 /* Reads scales and zero points into the workspace. */
 static nc_code read_params(const nc_call *c, nck_linear *a) {
     bool has_zero = c->n_in > 2 && c->in[2]->data != NULL;
@@ -89,10 +97,8 @@ static nc_code read_params(const nc_call *c, nck_linear *a) {
         nc_tensor_copy(&to, c->in[2]);
         to.data = zero, to.dtype = NC_DOUBLE;
         NC_TRY(nck_convert(c->in[2], &to, c->pool));
-        for (int64_t i = 0; i < n && nc_dtype_class(c->in[2]->dtype) == 'N' && nc_dtype_bits(c->in[2]->dtype) == 8; i++)
-            if (zero[i] != 0)
-                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "a zero point of %s is %g, expected 0",
-                                   nc_dtype_name(c->in[2]->dtype), zero[i]);
+        for (int64_t i = 0; i < n && is_float8(c->in[2]->dtype); i++)
+            if (zero[i] != 0) return not_zero(c, c->in[2]->dtype, zero[i]);
     }
     a->scale = scale;
     a->zero = zero;
@@ -135,4 +141,19 @@ nc_code nc_dynamic_quantize_run(const nc_call *c) {
     if (c->n_out > 1 && c->out[1]->data != NULL) *(float *)c->out[1]->data = scale;
     if (c->n_out > 2 && c->out[2]->data != NULL) *(uint8_t *)c->out[2]->data = zero;
     return NC_OK;
+}
+
+nc_code nc_at_zero_check(const nc_call *c) {
+    int64_t n = nc_tensor_numel(c->in[0]), zeros = nc_tensor_numel(c->in[1]);
+    return zeros == n ? NC_OK : linear_wrong(c, "the number of zero points", zeros, n);
+}
+
+nc_code nc_at_zero_run(const nc_call *c) {
+    const nc_tensor *x = c->in[0], *zero = c->in[1];
+    NC_TRY(nc_at_zero_check(c));
+    for (int64_t i = 0, n = nc_tensor_numel(zero); i < n; i++) {
+        float v = nc_narrow_to_f32(zero->dtype, ((const uint8_t *)zero->data)[i]);
+        if (v != 0) return not_zero(c, zero->dtype, (double)v);
+    }
+    return nck_convert(x, c->out[0], c->pool);
 }

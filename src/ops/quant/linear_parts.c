@@ -1,7 +1,7 @@
 /* ops/quant/linear_parts.c: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear in simple ops, for devices
  * without a kernel for them. Codes of 8, 16 and 32 bits with scales of f32, one for all or one for each index of an
  * axis, count in float and integers; all others (blocks, narrow codes, other scales) in double, as the CPU's kernel.
- * A zero point of float8 must be 0: where that is not known, the host's kernel looks at it. */
+ * A zero point of float8 must be 0: where that is not known, nacre.AtZero looks at it, whose card is here. */
 #include "ops/build.h"
 #include "ops/contrib.h"
 #include "ops/quant/quant.h"
@@ -29,14 +29,15 @@ static bool is_zero(const nc_value *v) {
     return l != NULL;
 }
 
-/* The zero point, where there is one to reckon with. */
-static nc_code zero_point(nc_builder *b, const nc_node *n, nc_value **out) {
+/* The scale, and the zero point, where there is one to reckon with. */
+static nc_code scale_and_zero(nc_builder *b, const nc_node *n, nc_value **scale, nc_value **zero) {
     nc_value *v = nc_contrib_in(n, 2);
     nc_dtype t = v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED;
     bool float8 = nc_dtype_class(t) == 'N' && nc_dtype_bits(t) == 8;
-    if (float8 && !is_zero(v)) NC_FAIL(b->w, NC_E_UNSUPPORTED, "a zero point of %s not known as 0", nc_dtype_name(t));
-    *out = float8 ? NULL : v;
-    return NC_OK;
+    *scale = n->in[1];
+    if (float8 && !is_zero(v)) *scale = nc_build_attr1(b, "nacre", "AtZero", (nc_value *[]){n->in[1], v}, 2, NULL, 0);
+    *zero = float8 ? NULL : v;
+    return b->code;
 }
 
 /* Scales of float that are not in blocks. */
@@ -57,26 +58,27 @@ static nc_value *wide_along(nc_builder *b, const nc_node *n, nc_value *v, const 
     return nc_build_attr1(b, "", "Gather", in, 2, &at, 1);
 }
 
-static nc_code dequantize_wide(nc_builder *b, const nc_node *n, const int64_t *shape, nc_value *zero, nc_value **out) {
+static nc_code dequantize_wide(nc_builder *b, const nc_node *n, const int64_t *shape, nc_value *scale, nc_value *zero,
+                               nc_value **out) {
     nc_value *x = nc_build_cast(b, n->in[0], NC_DOUBLE);
     if (zero != NULL) x = nc_build1(b, "Sub", 2, x, wide_along(b, n, zero, shape));
-    nc_value *scale = nc_build_cast(b, wide_along(b, n, n->in[1], shape), NC_FLOAT);
+    scale = nc_build_cast(b, wide_along(b, n, scale, shape), NC_FLOAT);
     out[0] = nc_build_cast(b, nc_build1(b, "Mul", 2, nc_build_cast(b, x, NC_FLOAT), scale), n->out[0]->type->elem);
     return b->code;
 }
 
 nc_code nc_dequantize_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int64_t shape[NC_MAX_RANK];
-    nc_value *x = n->in[0], *zero;
+    nc_value *x = n->in[0], *scale, *zero;
     NC_TRY(along(b, n, shape));
-    NC_TRY(zero_point(b, n, &zero));
+    NC_TRY(scale_and_zero(b, n, &scale, &zero));
     int rank = x->type->rank;
     if (!is_plain(n) || !(NC_BIT(x->type->elem) & (T_SHORT | NC_BIT(NC_INT32))) || n->out[0]->type->elem != NC_FLOAT)
-        return dequantize_wide(b, n, shape, zero, out);
+        return dequantize_wide(b, n, shape, scale, zero, out);
     x = nc_build_cast(b, x, NC_INT32);
     if (zero != NULL) x = nc_build1(b, "Sub", 2, x, nc_build_cast(b, nc_quant_spread(b, zero, shape, rank), NC_INT32));
     if (b->code != NC_OK) return b->code;
-    out[0] = nc_build1(b, "Mul", 2, nc_build_cast(b, x, NC_FLOAT), nc_quant_spread(b, n->in[1], shape, rank));
+    out[0] = nc_build1(b, "Mul", 2, nc_build_cast(b, x, NC_FLOAT), nc_quant_spread(b, scale, shape, rank));
     return b->code;
 }
 
@@ -103,11 +105,12 @@ static nc_value *whole_of(nc_builder *b, nc_value *q, nc_dtype t) {
     return nc_build1(b, "Where", 3, nan, nc_build_scalar(b, t, 0), round);
 }
 
-static nc_code quantize_wide(nc_builder *b, const nc_node *n, const int64_t *shape, nc_value *zero, nc_value **out) {
+static nc_code quantize_wide(nc_builder *b, const nc_node *n, const int64_t *shape, nc_value *scale, nc_value *zero,
+                             nc_value **out) {
     nc_dtype t = n->out[0]->type->elem;
     bool whole = nc_dtype_class(t) == 'I' || nc_dtype_class(t) == 'U';
     nc_value *x = nc_build_cast(b, n->in[0], NC_DOUBLE);
-    nc_value *q = in_precision(b, n, nc_build1(b, "Div", 2, x, wide_along(b, n, n->in[1], shape)));
+    nc_value *q = in_precision(b, n, nc_build1(b, "Div", 2, x, wide_along(b, n, scale, shape)));
     if (whole) q = whole_of(b, q, NC_DOUBLE);
     if (zero != NULL) q = nc_build1(b, "Add", 2, q, wide_along(b, n, zero, shape));
     if (whole)
@@ -121,15 +124,15 @@ static nc_code quantize_wide(nc_builder *b, const nc_node *n, const int64_t *sha
 
 nc_code nc_quantize_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int64_t shape[NC_MAX_RANK], precision = nc_contrib_int(n, "precision", 0);
-    nc_value *x = n->in[0], *zero;
+    nc_value *x = n->in[0], *scale, *zero;
     NC_TRY(along(b, n, shape));
-    NC_TRY(zero_point(b, n, &zero));
+    NC_TRY(scale_and_zero(b, n, &scale, &zero));
     int rank = x->type->rank;
     nc_dtype t = n->out[0]->type->elem;
     if (!is_plain(n) || x->type->elem != NC_FLOAT || !(NC_BIT(t) & T_SHORT) ||
         (precision != 0 && precision != NC_FLOAT))
-        return quantize_wide(b, n, shape, zero, out);
-    nc_value *y = nc_build1(b, "Div", 2, x, nc_quant_spread(b, n->in[1], shape, rank));
+        return quantize_wide(b, n, shape, scale, zero, out);
+    nc_value *y = nc_build1(b, "Div", 2, x, nc_quant_spread(b, scale, shape, rank));
     y = whole_of(b, y, NC_FLOAT);
     if (zero != NULL) y = nc_build1(b, "Add", 2, y, nc_build_cast(b, nc_quant_spread(b, zero, shape, rank), NC_FLOAT));
     y = nc_build1(b, "Min", 2, nc_build1(b, "Max", 2, y, end_of(b, NC_FLOAT, t, false)), end_of(b, NC_FLOAT, t, true));
@@ -159,3 +162,15 @@ nc_code nc_dynamic_quantize_decompose(nc_builder *b, const nc_node *n, nc_value 
     if (n->n_out > 2) out[2] = code;
     return b->code;
 }
+
+static nc_code at_zero_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
+
+static const nc_op_version at_zero_versions[] = {
+    {.since = 1, IN({"X", T_FLOAT_ALL | NC_BIT(NC_FLOAT8E8M0)}, {"zero", T_F8}), OUT({"Y", SAME(0)}), NO_ATTR}, {0}};
+
+const nc_card nc_card_at_zero = {.name = "AtZero",
+                                 .domain = "nacre",
+                                 .doc = "X, if all of zero, as many codes of float8, are 0; else an error.",
+                                 .versions = at_zero_versions,
+                                 .infer = at_zero_infer,
+                                 .zero_grad = true};

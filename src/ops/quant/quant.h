@@ -13,6 +13,8 @@ size_t nc_quantize_workspace(const void *state, const nc_tensor *in, int n_in, c
 NC_MUST nc_code nc_quantize_run(const nc_call *c);
 NC_MUST nc_code nc_dequantize_run(const nc_call *c);
 NC_MUST nc_code nc_dynamic_quantize_run(const nc_call *c);
+NC_MUST nc_code nc_at_zero_check(const nc_call *c); /* the sizes of its operands */
+NC_MUST nc_code nc_at_zero_run(const nc_call *c);
 
 /* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the latter also:
  * quantized again, where an attribute may put channels last; of the former: as numbers, the same of an A that is

@@ -14,6 +14,7 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QuantizeLinear", LINEAR, .run = nc_quantize_run},
     {.op = "DequantizeLinear", LINEAR, .run = nc_dequantize_run},
     {.op = "DynamicQuantizeLinear", .run = nc_dynamic_quantize_run},
+    {.op = "AtZero", .domain = "nacre", .run = nc_at_zero_run},
     {.op = "MatMulInteger", ROW(NC_QUANT_INTEGER), .types = T_BYTE, .fits = nc_matmul_integer_fits, MATMUL},
     {.op = "QLinearMatMul", ROW(NC_QUANT_LINEAR), .types = T_BYTE, .fits = nc_qlinear_matmul_fits, MATMUL},
     {.op = "MatMulIntegerToFloat",

@@ -59,6 +59,17 @@ const nc_case nc_select_cases[] = {
     {"unique_unsorted", G "(uint8[40] x) => (y, a, b, c) { y, a, b, c = Unique<sorted = 0>(x) }", {{0, 9}}, FIXED},
     {"unique_rows", G "(int32[30,2] x) => (y, a, b, c) { y, a, b, c = Unique<axis = 0>(x) }", {{0, 3}}, FIXED},
     {"unique_columns", G "(int8[2,30] x) => (y) { y = Unique<axis = 1>(x) }", {{0, 3}}, FIXED},
+    {"unique_many", G "(float16[3,200] x) => (y, a, b, c) { y, a, b, c = Unique<sorted = 0>(x) }", {{-1, 1}}, FIXED},
+    {"unique_middle", G "(bool[3,40,2] x) => (y, a, b, c) { y, a, b, c = Unique<axis = -2>(x) }", {{0, 2}}, FIXED},
+    {"unique_middle_unsorted",
+     G "(double[2,70,1] x) => (y) { y = Unique<axis = 1, sorted = 0>(x) }",
+     {{0, 1}},
+     FIXED},
+    {"unique_of_nothing", G "(double[5,0] x) => (y, a, b, c) { y, a, b, c = Unique<axis = 0>(x) }", {{0, 0}}, FIXED},
+    {"unique_nan",
+     G "(float[40] x) => (y, a, b, c) { z = Floor(x) q = Div(z, z) y, a, b, c = Unique(q) }",
+     {{-1, 1}},
+     FIXED},
     {"unique_empty", G "(float[0] x) => (y, a, b, c) { y, a, b, c = Unique(x) }", {{0, 0}}, FIXED},
     {0}};
 

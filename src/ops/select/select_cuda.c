@@ -4,6 +4,7 @@
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/place.h"
 #include "kernels/cuda/topk.h"
+#include "kernels/cuda/unique.h"
 
 #include "ops/binding.h"
 #include "ops/card.h"
@@ -138,6 +139,52 @@ static nc_code compress_run(const nc_call *c) {
     return nck_cuda_compress_run(&s->kernel, c, &a, &sizes);
 }
 
+/* ---- Unique ---- */
+
+typedef struct unique {
+    int64_t axis;
+    bool has_axis, sorted;
+    nck_cuda_unique kernel;
+} unique;
+
+static nc_code unique_prepare(nc_prep *p) {
+    unique *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    const nc_attr *axis = nc_node_attr(p->node, "axis");
+    *s = (unique){
+        .axis = axis != NULL ? axis->i : 0, .has_axis = axis != NULL, .sorted = nc_attr_int(p->node, "sorted") != 0};
+    p->state = s;
+    return nck_cuda_unique_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag);
+}
+
+/* x as (outer, n, inner), and the dims of result 0. */
+static nck_cuda_unique_args unique_of(const unique *s, const nc_tensor *x, nck_cuda_compact_sizes *sizes) {
+    int axis = s->has_axis ? (int)(s->axis < 0 ? s->axis + x->rank : s->axis) : 0;
+    nck_cuda_unique_args a = {.outer = 1, .n = 1, .inner = 1, .sorted = s->sorted};
+    *sizes = (nck_cuda_compact_sizes){.rank = s->has_axis ? x->rank : 1, .axis = axis};
+    for (int k = 0; k < x->rank; k++) {
+        *(!s->has_axis || k == axis ? &a.n : k < axis ? &a.outer : &a.inner) *= x->dims[k];
+        sizes->dims[k] = x->dims[k];
+    }
+    return a;
+}
+
+static size_t unique_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    nck_cuda_compact_sizes sizes;
+    (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_unique_workspace(unique_of(state, &in[0], &sizes).n);
+}
+
+static nc_code unique_run(const nc_call *c) {
+    const unique *s = c->state;
+    nck_cuda_compact_sizes sizes;
+    nck_cuda_unique_args a = unique_of(s, c->in[0], &sizes);
+    int64_t **const to[] = {NULL, &a.first, &a.inverse, &a.count};
+    a.n_out = c->n_out, a.x = c->in[0]->data, a.y = c->out[0]->data;
+    for (int i = 1; i < c->n_out; i++) *to[i] = c->out[i]->data;
+    return nck_cuda_unique_run(&s->kernel, nck_cuda_at_call(c), &a, &sizes, c->sizes, c->workspace);
+}
+
 const nc_binding nc_select_cuda[] = {
     {.op = "OneHot", .fits = one_hot_fits, .prepare = one_hot_prepare, .run = one_hot_run},
     {.op = "TopK", .fits = can_hold, .prepare = topk_prepare, .workspace = topk_workspace, .run = topk_run},
@@ -147,4 +194,10 @@ const nc_binding nc_select_cuda[] = {
      .prepare = compress_prepare,
      .workspace = compress_workspace,
      .run = compress_run},
+    {.op = "Unique",
+     .kind = NC_K_BOUNDED,
+     .fits = can_hold,
+     .prepare = unique_prepare,
+     .workspace = unique_workspace,
+     .run = unique_run},
     {0}};

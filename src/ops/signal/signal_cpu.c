@@ -64,39 +64,41 @@ NC_WIDENED_HALF(dft, dft_workspace)
 static double hertz_to_mel(double f) { return 2595 * log1p(f / 700) / log(10); }
 static double mel_to_hertz(double m) { return 700 * expm1(m / 2595 * log(10)); }
 
-typedef struct mel_scale {
-    int64_t mels, length, rate;
-    double low, step;
-} mel_scale;
-
-/* The spectrum's bin where triangle edge i lies. */
-static int64_t edge(const mel_scale *m, int64_t i) {
+int64_t nc_mel_edge(const nc_mel_scale *m, int64_t i) {
     return (int64_t)floor((double)(m->length + 1) * mel_to_hertz((double)i * m->step + m->low) / (double)m->rate);
 }
 
-/* Rises from edge i to i + 1 and falls to i + 2; y (bins, mels). */
-static void triangle(const mel_scale *m, int64_t i, double *y) {
-    int64_t left = edge(m, i), top = edge(m, i + 1), right = edge(m, i + 2);
+nc_code nc_mel_scale_of(const nc_call *c, nc_mel_scale *m) {
+    double high = hertz_to_mel(*(const double *)c->in[4]->data);
+    int64_t bins = c->out[0]->dims[0];
+    *m = (nc_mel_scale){.mels = *(const int64_t *)c->in[0]->data,
+                        .length = *(const int64_t *)c->in[1]->data,
+                        .rate = *(const int64_t *)c->in[2]->data,
+                        .low = hertz_to_mel(*(const double *)c->in[3]->data)};
+    m->step = (high - m->low) / (double)(m->mels + 2);
+    if (m->rate < 1 || m->length < 1 || m->mels != c->out[0]->dims[1] || !(m->low >= 0) || !(high >= m->low) ||
+        !isfinite(high) || (m->mels > 0 && nc_mel_edge(m, m->mels + 1) > bins))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
+                           "the edges do not lie in order within the spectrum of %lld bins", (long long)bins);
+    if (m->mels > 0 && nc_mel_edge(m, m->mels) >= bins)
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the upper edge lies above the spectrum");
+    return NC_OK;
+}
+
+/* y (bins, mels) */
+static void triangle(const nc_mel_scale *m, int64_t i, double *y) {
+    int64_t left = nc_mel_edge(m, i), top = nc_mel_edge(m, i + 1), right = nc_mel_edge(m, i + 2);
     if (left == top) y[top * m->mels + i] = 1;
     for (int64_t j = left; left != top && j <= top; j++) y[j * m->mels + i] = (double)(j - left) / (double)(top - left);
     for (int64_t j = top; j < right; j++) y[j * m->mels + i] = (double)(right - j) / (double)(right - top);
 }
 
 static nc_code mel_run(const nc_call *c) {
-    mel_scale m = {.mels = *(const int64_t *)c->in[0]->data,
-                   .length = *(const int64_t *)c->in[1]->data,
-                   .rate = *(const int64_t *)c->in[2]->data};
-    double *y = c->out[0]->data, high = hertz_to_mel(*(const double *)c->in[4]->data);
-    int64_t bins = c->out[0]->dims[0], n = nc_tensor_numel(c->out[0]);
-    m.low = hertz_to_mel(*(const double *)c->in[3]->data);
-    m.step = (high - m.low) / (double)(m.mels + 2);
-    if (m.rate < 1 || m.length < 1 || m.mels != c->out[0]->dims[1] || !(m.low >= 0) || !(high >= m.low) ||
-        !isfinite(high) || (m.mels > 0 && edge(&m, m.mels + 1) > bins))
-        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
-                           "the edges do not lie in order within the spectrum of %lld bins", (long long)bins);
+    nc_mel_scale m;
+    double *y = c->out[0]->data;
+    int64_t n = nc_tensor_numel(c->out[0]);
+    NC_TRY(nc_mel_scale_of(c, &m));
     for (int64_t i = 0; i < n; i++) y[i] = 0;
-    if (m.mels > 0 && edge(&m, m.mels) >= bins)
-        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the upper edge lies above the spectrum");
     for (int64_t i = 0; i < m.mels; i++) triangle(&m, i, y);
     return NC_OK;
 }

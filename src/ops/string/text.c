@@ -1,6 +1,6 @@
 /* ops/string/text.c: cards of StringSplit, StringNormalizer, RegexFullMatch and TfIdfVectorizer. Their kernels are in
- * string_cpu.c, text_cpu.c and tfidf_cpu.c. */
-#include "ops/card.h"
+ * string_cpu.c, text_cpu.c and tfidf_cpu.c, the last one in pieces in tfidf_parts.c. */
+#include "ops/string/tfidf.h"
 
 /* ---- StringSplit ---- */
 
@@ -105,4 +105,5 @@ const nc_card nc_card_tfidf_vectorizer = {.name = "TfIdfVectorizer",
                                           .doc = "How often n-grams of a pool occur in sequences, weighted if asked.",
                                           .versions = tfidf_versions,
                                           .infer = tfidf_infer,
-                                          .zero_grad = true};
+                                          .zero_grad = true,
+                                          .decompose = nc_tfidf_decompose};
