@@ -707,6 +707,17 @@ def test_quantize(quantizer, tmp_path, options, op):
     assert np.corrcoef(got, want)[0, 1] > 0.9
 
 
+def test_quantize_a_model_of_fixed_sizes(quantizer, tmp_path):
+    """Runs of calibration take as many examples as the inputs are fixed to; a number is the same in all of them."""
+    w = np.random.default_rng(4).standard_normal((8, 3)).astype(np.float32)
+    tensor_model([helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Mul", ["h", "s"], ["y"])],
+                 [info("x", [4, 8]), info("s", [])], [info("y", [4, 3])], tmp_path / "m.onnx",
+                 consts=[numpy_helper.from_array(w, "w")])
+    np.savez(tmp_path / "d.npz", x=np.random.default_rng(5).standard_normal((8, 8)).astype(np.float32), s=np.float32(2))
+    good("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.onnx", "--data", tmp_path / "d.npz")
+    assert "QuantizeLinear" in {n.op_type for n in onnx.load(tmp_path / "q.onnx").graph.node}
+
+
 def test_quantize_fails_with_a_message(quantizer, tmp_path, monkeypatch):
     path, out = tmp_path / "m.onnx", tmp_path / "q.onnx"
     wide_model(path)

@@ -235,3 +235,19 @@ def test_edits_of_a_model():
     close(by_nacre(model.model, {**FEEDS, "ids": np.array([2], np.int32)})[0], by_ort(mixed(), FEEDS)[0], "ort_f32")
     assert model.get_shape("h") == ["n", 6] and model.get_dtype("h") == T.FLOAT
     assert model.create_node_name("Add") not in {n.name for n in model.nodes()}
+
+
+def test_who_makes_and_who_reads():
+    """By node, in subgraphs too; the numbers of the nodes in an order that both have."""
+    def links(side):
+        model = mixed()
+        inner = [a.g for n in model.graph.node for a in n.attribute if a.type == a.GRAPH]
+        nodes = [n for g in (model.graph, *inner) for n in g.node]
+        maps = side.get_producer_consumer_maps(model.graph)
+        return [{n.name: sorted(x.name for x in found[n]) for n in nodes if n in found} for found in maps]
+    assert links(onnx_model_utils) == links(their_utils)
+    broken = mixed()
+    broken.graph.node[0].input[0] = "nothing"
+    for side in (onnx_model_utils, their_utils):
+        with pytest.raises(ValueError, match="nothing"):
+            side.get_producer_consumer_maps(broken.graph)

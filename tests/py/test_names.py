@@ -303,7 +303,6 @@ NOT_IN_MODULES = {
     "transformers.onnx_model_*.Fi*": _RULES, "transformers.onnx_model_*.Fusion*": _RULES,
     "transformers.onnx_model_*.Process*": _RULES, "transformers.onnx_model_phi.Phi2PreProcessor": _RULES,
     "transformers.onnx_model_*.*OnnxModel*.*": _RULES,
-    "transformers.onnx_model.OnnxModel.*": "matches patterns in Python; here passes of the library do",
 }
 
 

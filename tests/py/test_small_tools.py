@@ -1,4 +1,5 @@
 """The small modules that onnxruntime's wheel ships beside its tools, as scripts call them, beside onnxruntime's own."""
+import collections
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto as T, helper, numpy_helper
 from onnxruntime.quantization import static_quantize_runner as their_runner
 from onnxruntime.tools import file_utils as their_files
 from onnxruntime.transformers import io_binding_helper as their_binding
+from onnxruntime.transformers.onnx_model import OnnxModel as theirs_model
 
 import test_quantized_models as models
 from tolerances import close
@@ -26,6 +28,7 @@ from nacre.quantization.onnx_model import ONNXModel  # noqa: E402
 from nacre.tools import file_utils, logger, onnx_randomizer, onnxruntime_test  # noqa: E402
 from nacre.tools.qdq_helpers.optimize_qdq_model import optimize_qdq_model  # noqa: E402
 from nacre.transformers import io_binding_helper, onnx_utils, optimizer  # noqa: E402
+from nacre.transformers.onnx_model import OnnxModel  # noqa: E402
 from nacre.transformers.onnx_model_bart import BartOnnxModel  # noqa: E402
 from nacre.transformers.onnx_model_bert import BertOnnxModel  # noqa: E402
 from nacre.transformers.onnx_model_gpt2 import Gpt2OnnxModel  # noqa: E402
@@ -232,3 +235,86 @@ def test_fusions_of_ones_own():
     x = np.ones((2, 3), np.float32)
     close(nacre.InferenceSession(model.model.SerializeToString()).run(None, {"x": x})[0],
           nacre.InferenceSession(package.affine()).run(None, {"x": x})[0], "ort_f32")
+
+
+# ---- questions and edits of models ----
+
+def chain(side):
+    """A model class over y = Cast(Relu(x w + b)), twice read."""
+    node, value = helper.make_node, helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node("MatMul", ["x", "w"], ["m"], "product"), node("Add", ["m", "b"], ["s"], "sum"),
+         node("Relu", ["s"], ["r"], "relu"), node("Cast", ["r"], ["c"], "cast", to=T.DOUBLE),
+         node("Cast", ["c"], ["d"], "again", to=T.FLOAT), node("Neg", ["d"], ["y"], "neg"),
+         node("Cast", ["s"], ["u"], "useless", to=T.FLOAT), node("Exp", ["u"], ["z"], "exp")],
+        "g", [value("x", T.FLOAT, ["n", 2])], [value("y", T.FLOAT, ["n", 2]), value("z", T.FLOAT, ["n", 2])],
+        [numpy_helper.from_array(np.float32([[1, 2], [3, 4]]), "w"), numpy_helper.from_array(np.float32([5, 6]), "b")])
+    return side(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+def named(found):
+    if found is None or isinstance(found, (bool, int, str)):
+        return found
+    if isinstance(found, onnx.NodeProto):
+        return found.name
+    if isinstance(found, (list, tuple)):
+        return [named(x) for x in found]
+    return getattr(found, "name", found)
+
+
+def of(m, name):
+    return next(n for n in m.nodes() if n.name == name)
+
+
+@pytest.mark.parametrize("ask", [
+    lambda m: m.get_graphs_input_names() + m.get_graphs_output_names(), lambda m: m.get_graph_by_name("g"),
+    lambda m: m.get_graph_by_name("h"), lambda m: m.get_graph_by_node(of(m, "relu")),
+    lambda m: m.get_topological_insert_id(m.graph(), ["r"]), lambda m: m.get_topological_insert_id(m.graph(), ["y"]),
+    lambda m: m.get_children(of(m, "sum"), output_index=0), lambda m: m.get_children(of(m, "sum")),
+    lambda m: m.match_parent_path(of(m, "relu"), ["Add", "MatMul"], [0, 0]),
+    lambda m: m.match_parent_path(of(m, "relu"), ["Add", "Relu"], [0, 0]),
+    lambda m: m.match_child_path(of(m, "product"), ["Add", "Relu", "Cast"], [(0, 0), (0, 0), (0, 0)]),
+    lambda m: m.match_child_path(of(m, "product"), ["Add", "Exp"]),
+    lambda m: m.match_parent_paths_all(of(m, "relu"), [(["Add"], [0]), (["Mul"], [0]), (["Add", "MatMul"], [0, 0])],
+                                       m.output_name_to_node())[:2],
+    lambda m: m.find_first_parent_by_type(of(m, "neg"), "Add"), lambda m: m.find_first_parent_by_type(
+        of(m, "neg"), "Add", recursive=False), lambda m: m.find_first_child_by_type(of(m, "product"), "Relu"),
+    lambda m: sorted(named(m.get_parent_subgraph_nodes(of(m, "relu"), []))),
+    lambda m: sorted(named(m.get_children_subgraph_nodes(of(m, "sum"), [of(m, "cast")]))),
+    lambda m: m.get_graph_inputs(of(m, "neg"), True), lambda m: m.get_graph_inputs(of(m, "neg")),
+    lambda m: m.is_constant_with_specified_dimension("w", 2, ""), lambda m: m.use_float16(),
+    lambda m: m.has_same_value(m.get_initializer("w"), m.get_initializer("b")),
+    lambda m: m.has_same_value(m.get_initializer("w"), m.get_initializer("w")),
+    lambda m: sorted(m.input_name_to_nodes(exclude_subgraphs=True)), lambda m: sorted(m.output_name_to_node())])
+def test_models_answer_the_same(ask):
+    assert named(ask(chain(OnnxModel))) == named(ask(chain(theirs_model)))
+
+
+@pytest.mark.parametrize("edit", [
+    lambda m: m.add_prefix_to_names("p_"), lambda m: m.rename_graph_output("y", "out"),
+    lambda m: m.remove_useless_cast_nodes(), lambda m: m.remove_cascaded_cast_nodes(),
+    lambda m: m.change_graph_input_type(m.graph().input[0], T.DOUBLE), lambda m: m.clean_shape_infer(),
+    lambda m: m.graph_topological_sort(m.graph())])
+def test_edited_models_compute_the_same(edit):
+    x, want = np.float32([[1, -2], [0.5, 3]]), None
+    for side in (OnnxModel, theirs_model):
+        m = chain(side)
+        edit(m)
+        m.topological_sort()
+        onnx.checker.check_model(m.model, full_check=True)
+        kind = m.model.graph.input[0].type.tensor_type.elem_type
+        got = nacre.InferenceSession(m.model.SerializeToString()).run(
+            None, {"x": x.astype(helper.tensor_dtype_to_np_dtype(kind))})
+        seen = collections.Counter(n.op_type for n in m.model.graph.node), [o.name for o in m.model.graph.output]
+        assert want is None or (seen == want[0] and all(np.array_equal(a, b) for a, b in zip(got, want[1])))
+        want = seen, got
+
+
+def test_outputs_of_another_type():
+    m = chain(OnnxModel)
+    assert m.change_graph_output_type(m.graph().output[0], T.DOUBLE).op_type == "Cast"
+    assert m.change_graph_output_type(m.graph().output[0], T.DOUBLE) is None
+    x = np.float32([[1, -2]])
+    y = nacre.InferenceSession(m.model.SerializeToString()).run(None, {"x": x})[0]
+    assert y.dtype == np.float64 and np.array_equal(y, nacre.InferenceSession(
+        chain(OnnxModel).model.SerializeToString()).run(None, {"x": x})[0])

@@ -20,7 +20,7 @@ static const char help[] =
     "  -o OUT.onnx          where the model goes\n"
     "  --data FILE.npz      arrays by the names of the inputs, examples along their first axis; may be given several\n"
     "                       times\n"
-    "  --batch N            examples in a run of calibration (default 1)\n"
+    "  --batch N            examples in a run of calibration (default: what the model fixes, else 1)\n"
     "  --method NAME        range from what was seen: minmax (default), entropy, percentile\n"
     "  --form NAME          static: qdq (default: the model's own operators between pairs) or operators\n"
     "  --activations TYPE   static: uint8 (default), int8, uint16, int16\n"

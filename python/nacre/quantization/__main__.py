@@ -8,6 +8,7 @@ import tempfile
 from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
+import onnx
 
 import nacre
 from nacre.quantization import (CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quant_pre_process,
@@ -21,7 +22,7 @@ _METHODS = {"minmax": CalibrationMethod.MinMax, "entropy": CalibrationMethod.Ent
 
 
 class Examples(CalibrationDataReader):
-    """Slices of arrays along their first axis, as many as a run takes."""
+    """Slices of arrays along their first axis, as many as a run takes; an array of no dims is the same in all runs."""
 
     def __init__(self, paths: List[str], batch: int) -> None:
         self._left = self._slices(paths, batch)
@@ -34,12 +35,12 @@ class Examples(CalibrationDataReader):
                 raise ValueError(f"{path} is one array, expected an archive of arrays by name (.npz)")
             with archive:
                 arrays = {name: archive[name] for name in archive.files}
-            counts = {name: a.shape[0] if a.ndim else 0 for name, a in arrays.items()}
+            counts = {name: a.shape[0] for name, a in arrays.items() if a.ndim}
             if len(set(counts.values())) != 1 or not min(counts.values(), default=0):
                 raise ValueError(f"{path}: the arrays hold other numbers of examples: {counts}")
             count = next(iter(counts.values()))
             for start in range(0, count - count % batch, batch):
-                yield {name: a[start:start + batch] for name, a in arrays.items()}
+                yield {name: a[start:start + batch] if a.ndim else a for name, a in arrays.items()}
 
     def get_next(self) -> Optional[Dict[str, np.ndarray]]:
         return next(self._left, None)
@@ -50,7 +51,7 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("model")
     parser.add_argument("-o", dest="out", required=True)
     parser.add_argument("--data", action="append", default=[])
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--method", choices=sorted(_METHODS), default="minmax")
     parser.add_argument("--form", choices=["qdq", "operators"], default="qdq")
     parser.add_argument("--activations", choices=["uint8", "int8", "uint16", "int16"], default="uint8")
@@ -79,6 +80,15 @@ def weights_alone(model: str, told: argparse.Namespace) -> None:
     quantizer.model.save_model_to_file(told.out, told.external)
 
 
+def fixed_batch(model: str) -> int:
+    """The first dim that the inputs of a model have in common, as a number; 1 where it is open."""
+    graph = onnx.load(model, load_external_data=False).graph
+    weights = {t.name for t in graph.initializer}
+    dims = [i.type.tensor_type.shape.dim for i in graph.input if i.name not in weights]
+    first = {d[0].dim_value for d in dims if len(d)}
+    return max(first.pop(), 1) if len(first) == 1 else 1
+
+
 def quantized(model: str, told: argparse.Namespace) -> None:
     common = dict(op_types_to_quantize=told.op, per_channel=told.per_channel, reduce_range=told.reduce_range,
                   weight_type=_TYPES[told.weights], nodes_to_exclude=told.exclude,
@@ -86,7 +96,8 @@ def quantized(model: str, told: argparse.Namespace) -> None:
     if told.bits:
         weights_alone(model, told)
     elif told.data:
-        quantize_static(model, told.out, Examples(told.data, told.batch), calibrate_method=_METHODS[told.method],
+        examples = Examples(told.data, told.batch or fixed_batch(model))
+        quantize_static(model, told.out, examples, calibrate_method=_METHODS[told.method],
                         quant_format=QuantFormat.QDQ if told.form == "qdq" else QuantFormat.QOperator,
                         activation_type=_TYPES[told.activations], **common)
     else:

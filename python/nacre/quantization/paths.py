@@ -1,7 +1,7 @@
 """Questions about a graph's neighbours that scripts ask of models and of fusions alike."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -104,6 +104,53 @@ class Paths:
                 return i, found, told
         return -1, None, None
 
+    def match_parent_paths_all(self, node: NodeProto, paths: List[Tuple[List[str], List[int]]],
+                               output_name_to_node: Makers) -> Tuple[List[int], List[List[NodeProto]], List[List[int]]]:
+        """Every path that fits: which, its nodes, its places."""
+        every = [(i, self.match_parent_paths(node, [path], output_name_to_node)) for i, path in enumerate(paths)]
+        found = [(i, nodes, told) for i, (at, nodes, told) in every if at >= 0]
+        return ([i for i, _, _ in found], [n for _, n, _ in found if n], [t for _, _, t in found if t is not None])
+
+    def match_child_path(self, node: NodeProto, child_op_types: List[str],
+                         edges: Optional[List[Tuple[int, int]]] = None, input_name_to_nodes: Optional[Readers] = None,
+                         exclude: Sequence[NodeProto] = ()) -> Optional[List[NodeProto]]:
+        """Reader of reader of ..., the first of each operator; edges: from which output to which input."""
+        readers = self.whole().input_name_to_nodes() if input_name_to_nodes is None else input_name_to_nodes
+        found: List[NodeProto] = []
+        for k, op in enumerate(child_op_types):
+            last = found[-1] if found else node
+            outputs = last.output if edges is None else last.output[edges[k][0]:edges[k][0] + 1]
+            fits = (n for o in outputs for n in readers.get(o, []) if n.op_type == op and n not in exclude
+                    and (edges is None or list(n.input)[edges[k][1]:edges[k][1] + 1] == [o]))
+            child = next(fits, None)
+            if child is None:
+                return None
+            found.append(child)
+        return found
+
+    def find_first_parent_by_type(self, node: NodeProto, parent_type: str, output_name_to_node: Optional[Makers] = None,
+                                  recursive: bool = True) -> Optional[NodeProto]:
+        """The nearest maker of this operator; recursive: or maker of a maker."""
+        near = [] if recursive else self.whole().get_parents(node, output_name_to_node)
+        nodes = self.get_parent_subgraph_nodes(node, [], output_name_to_node) if recursive else near
+        return next((n for n in nodes if n.op_type == parent_type), None)
+
+    def get_parent_subgraph_nodes(self, node: NodeProto, stop_nodes: Sequence[NodeProto],
+                                  output_name_to_node: Optional[Makers] = None) -> List[NodeProto]:
+        """All that a node needs, nearest first, without what stands before stop_nodes."""
+        makers = self.whole().output_name_to_node() if output_name_to_node is None else output_name_to_node
+        return _reached(node, stop_nodes, lambda n: [makers[i] for i in n.input if i in makers])
+
+    def get_children_subgraph_nodes(self, root_node: NodeProto, stop_nodes: Sequence[NodeProto],
+                                    input_name_to_nodes: Optional[Readers] = None) -> List[NodeProto]:
+        """All that needs a node's first output, nearest first, without what stands behind stop_nodes."""
+        readers = self.whole().input_name_to_nodes() if input_name_to_nodes is None else input_name_to_nodes
+        return _reached(root_node, stop_nodes, lambda n: [r for o in (n.output[:1] if n is root_node else n.output)
+                                                          for r in readers.get(o, [])])
+
+    def is_constant_with_specified_dimension(self, output_name: str, dimensions: int, description: str) -> bool:
+        return self.is_constant_with_specified_rank(output_name, dimensions)
+
     def find_first_child_by_type(self, node: NodeProto, child_type: str, input_name_to_nodes: Optional[Readers] = None,
                                  recursive: bool = True) -> Optional[NodeProto]:
         """The nearest reader of this operator; recursive: or reader of a reader."""
@@ -114,3 +161,16 @@ class Paths:
             if recursive:
                 waiting.extend(n for n in self.whole().get_children(child, input_name_to_nodes) if n not in waiting)
         return None
+
+
+def _reached(start: NodeProto, stop: Sequence[NodeProto], neighbours: Callable[[NodeProto], List[NodeProto]],
+             ) -> List[NodeProto]:
+    """Nodes in the order of their distance from the first, which is not among them."""
+    found: List[NodeProto] = []
+    waiting = neighbours(start)
+    while waiting:
+        node = waiting.pop(0)
+        if node not in stop and node not in found:
+            found.append(node)
+            waiting += neighbours(node)
+    return found

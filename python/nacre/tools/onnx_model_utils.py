@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 import onnx
 
@@ -132,18 +132,29 @@ def is_fixed_size_tensor(value: onnx.ValueInfoProto) -> bool:
 
 # ---- who makes, who reads ----
 
-def get_producer_consumer_maps(graph: onnx.GraphProto) -> Tuple[Dict[int, int], Dict[int, List[int]]]:
-    """By index of a node: the nodes that make what it reads, and those that read what it makes; a subgraph reads for
-    the node that holds it. Indices are those in graph.node."""
+Links = Dict[onnx.NodeProto, Set[onnx.NodeProto]]
+
+
+def get_producer_consumer_maps(graph: onnx.GraphProto) -> Tuple[Links, Links]:
+    """By node: those that make what it reads, and those that read what it makes, in each subgraph too; a subgraph reads
+    for the node that holds it. Nodes are told apart as objects: onnx leaves them without a hash, and gets one here."""
     from nacre.quantization.onnx_model import inputs_of
-    maker = {o: i for i, node in enumerate(graph.node) for o in node.output if o}
-    makers: Dict[int, Any] = {}
-    readers: Dict[int, Any] = {}
-    for i, node in enumerate(graph.node):
-        for name in inputs_of(node):
-            if name in maker:
-                makers.setdefault(i, set()).add(maker[name])
-                readers.setdefault(maker[name], set()).add(i)
+    onnx.NodeProto.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
+    makers: Links = {}
+    readers: Links = {}
+    for inner in _inference.graphs(graph):
+        nodes = list(inner.node)
+        maker = {o: node for node in nodes for o in node.output if o}
+        for node in nodes:
+            for name in inputs_of(node):
+                if name in maker:
+                    makers.setdefault(node, set()).add(maker[name])
+                    readers.setdefault(maker[name], set()).add(node)
+    known = {v.name for part in (graph.input, graph.initializer) for v in part} | {
+        o for node in graph.node for o in node.output}
+    missing = sorted({i for node in graph.node for i in inputs_of(node) if i and i not in known})
+    if missing:
+        raise ValueError(f"the graph reads {', '.join(missing)}, which nothing gives")
     return makers, readers
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional
 
+import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from nacre import _inference
-from nacre.quantization.onnx_model import ONNXModel, clean_initializers, inputs_of
+from nacre.quantization.onnx_model import ONNXModel, clean_initializers, inputs_of, topologically
 from nacre.quantization.paths import Paths
 
 
@@ -33,6 +34,60 @@ class OnnxModel(ONNXModel, Paths):
 
     def functions(self) -> Any:
         return self.model.functions
+
+    def get_graphs_input_names(self) -> List[str]:
+        return [i.name for graph in self.graphs() for i in graph.input]
+
+    def get_graphs_output_names(self) -> List[str]:
+        return [o.name for graph in self.graphs() for o in graph.output]
+
+    def get_graph_by_node(self, node: NodeProto) -> Optional[GraphProto]:
+        return next((g for g in self.graphs() if node in g.node), None)
+
+    def get_graph_by_name(self, graph_name: str) -> Optional[GraphProto]:
+        return next((g for g in self.graphs() if g.name == graph_name), None)
+
+    def input_name_to_nodes(self, exclude_subgraphs: bool = False) -> Dict[str, List[NodeProto]]:
+        found: Dict[str, List[NodeProto]] = {}
+        for node in self.model.graph.node if exclude_subgraphs else self.nodes():
+            for name in dict.fromkeys(n for n in node.input if n):
+                found.setdefault(name, []).append(node)
+        return found
+
+    def output_name_to_node(self, exclude_subgraphs: bool = False) -> Dict[str, NodeProto]:
+        nodes = self.model.graph.node if exclude_subgraphs else self.nodes()
+        return {o: node for node in nodes for o in node.output if o}
+
+    def get_children(self, node: NodeProto, input_name_to_nodes: Any = None,
+                     output_index: Optional[int] = None) -> List[NodeProto]:
+        readers = self.input_name_to_nodes() if input_name_to_nodes is None else input_name_to_nodes
+        outputs = node.output if output_index is None else node.output[output_index:output_index + 1]
+        return [n for o in outputs for n in readers.get(o, [])]
+
+    def get_parent(self, node: NodeProto, i: int, output_name_to_node: Any = None) -> Optional[NodeProto]:
+        return super().get_parent(node, i, output_name_to_node)
+
+    def get_topological_insert_id(self, graph: GraphProto, outputs: Any) -> int:
+        """Where a node that gives `outputs` may stand: before the first that reads one of them."""
+        found = (i for i, node in enumerate(graph.node) if set(node.input) & set(outputs))
+        return next(found, len(graph.node))
+
+    def get_graph_inputs(self, current_node: NodeProto, recursive: bool = False) -> List[str]:
+        """The graph's inputs that a node reads; recursive: or that reach it through others."""
+        nodes = [current_node, *(self.get_parent_subgraph_nodes(current_node, []) if recursive else [])]
+        return list(dict.fromkeys(i for n in nodes for i in n.input if self.find_graph_input(i) is not None))
+
+    def use_float16(self) -> bool:
+        half = onnx.TensorProto.FLOAT16
+        for g in self.graphs():
+            if any(v.type.tensor_type.elem_type == half or v.type.sequence_type.elem_type.tensor_type.elem_type == half
+                   for part in (g.input, g.output, g.value_info) for v in part):
+                return True
+            if any(t.data_type == half for t in g.initializer) or any(
+                    (a.name == "to" and a.i == half and n.op_type == "Cast") or a.t.data_type == half or any(
+                        t.data_type == half for t in a.tensors) for n in g.node for a in n.attribute):
+                return True
+        return False
 
     def get_opset_version(self) -> int:
         for o in self.model.opset_import:
@@ -84,6 +139,94 @@ class OnnxModel(ONNXModel, Paths):
     def add_nodes(self, nodes_to_add: Any, node_name_to_graph_name: Optional[Dict[str, str]] = None) -> None:
         for node in nodes_to_add:
             self.add_node(node, (node_name_to_graph_name or {}).get(node.name))
+
+    def add_initializer(self, tensor: Any, graph_name: Optional[str] = None) -> None:
+        next(g for g in self.graphs() if graph_name in (None, g.name)).initializer.append(tensor)
+
+    def add_input(self, input: Any, graph_name: Optional[str] = None) -> None:
+        next(g for g in self.graphs() if graph_name in (None, g.name)).input.append(input)
+
+    def rename_graph_output(self, old_name: str, new_name: str) -> None:
+        if new_name in self.output_name_to_node():
+            raise RuntimeError(f"'{new_name}' is in the graph already")
+        for output in self.model.graph.output:
+            if output.name == old_name:
+                output.name = new_name
+                for node in self.nodes():
+                    self.replace_node_input(node, old_name, new_name)
+                    self.replace_node_output(node, old_name, new_name)
+
+    def add_prefix_to_names(self, prefix: str) -> None:
+        """Before the names of values that are neither inputs nor outputs of the main graph; subgraphs keep theirs."""
+        graph = self.model.graph
+        kept = {""} | {v.name for part in (graph.input, graph.output) for v in part}
+        for named in [*graph.initializer, *graph.value_info]:
+            named.name = named.name if named.name in kept else prefix + named.name
+        for node in graph.node:
+            node.input[:] = [n if n in kept else prefix + n for n in node.input]
+            node.output[:] = [n if n in kept else prefix + n for n in node.output]
+
+    def _cast(self, source: str, target: str, kind: int, like: Any, inner: str) -> NodeProto:
+        """A Cast between a value of the graph's rim and `inner`, which is told to be as the rim's was."""
+        told = self.model.graph.value_info.add()
+        told.CopyFrom(like)
+        told.name = inner
+        self.model.graph.node.append(helper.make_node("Cast", [source], [target], self.create_node_name("Cast"),
+                                                      to=kind))
+        return self.model.graph.node[-1]
+
+    def change_graph_input_type(self, graph_input: Any, new_type: int) -> Any:
+        """(the Cast behind it or None, Casts that went): its readers get what they got before."""
+        old, name = graph_input.type.tensor_type.elem_type, graph_input.name
+        if old == int(new_type):
+            return None, []
+        readers, gone, cast = self.input_name_to_nodes().get(name, []), [], None
+        for node in [n for n in readers if n.op_type == "Cast"]:  # these take any type
+            if self.get_node_attribute(node, "to") == int(new_type) and self.find_graph_output(node.output[0]) is None:
+                self.replace_input_of_all_nodes(node.output[0], name)
+                gone.append(node)
+        self.remove_nodes(gone)
+        others = [n for n in readers if n.op_type != "Cast"]
+        if others:
+            inner = f"{self.create_node_name('Cast')}_{name}"
+            for node in others:
+                self.replace_node_input(node, name, inner)
+            cast = self._cast(name, inner, old, graph_input, inner)
+        graph_input.type.tensor_type.elem_type = int(new_type)
+        return cast, gone
+
+    def change_graph_output_type(self, graph_output: Any, new_type: int) -> Optional[NodeProto]:
+        """The Cast in front of it, or None: the nodes give what they gave before."""
+        name = graph_output.name
+        if graph_output.type.tensor_type.elem_type == int(new_type):
+            return None
+        inner = f"{self.create_node_name('Cast')}_{name}"
+        for node in self.nodes():
+            self.replace_node_input(node, name, inner)
+            self.replace_node_output(node, name, inner)
+        cast = self._cast(inner, name, int(new_type), graph_output, inner)
+        graph_output.type.tensor_type.elem_type = int(new_type)
+        return cast
+
+    def remove_cascaded_cast_nodes(self) -> None:
+        """A Cast of a Cast takes what the first one took, whatever that one lost."""
+        makers = self.output_name_to_node()
+        for node in self.get_nodes_by_op_type("Cast"):
+            first = makers.get(node.input[0])
+            if first is not None and first.op_type == "Cast":
+                node.input[0] = first.input[0]
+        self.prune_graph()
+
+    def remove_useless_cast_nodes(self) -> None:
+        """Casts to the type that their input has."""
+        types = _inference.types_of(self.model)
+        rim = set(self.get_graphs_output_names())
+        for node in self.get_nodes_by_op_type("Cast"):
+            kind = types.get(node.input[0])
+            if kind is not None and kind.tensor_type.elem_type == self.get_node_attribute(node, "to") and \
+                    node.output[0] not in rim:
+                self.replace_input_of_all_nodes(node.output[0], node.input[0])
+                self.remove_node(node)
 
     def create_node_name(self, op_type: str, name_prefix: Optional[str] = None) -> str:
         prefix = name_prefix if name_prefix and name_prefix.endswith("_") else f"{name_prefix or op_type}_"
@@ -149,6 +292,38 @@ class OnnxModel(ONNXModel, Paths):
                     self.replace_node_input(node, t.name, first)
         clean_initializers(self.model.graph)
 
+    @staticmethod
+    def to_data_hash(tensor: Any, base_dir: str = "") -> int:
+        if tensor.data_type == onnx.TensorProto.STRING:
+            return hash(tuple(tensor.string_data))
+        return hash(numpy_helper.to_array(tensor, base_dir).tobytes())
+
+    @staticmethod
+    def has_same_value(tensor1: Any, tensor2: Any, signature_cache1: Optional[Dict[str, int]] = None,
+                       signature_cache2: Optional[Dict[str, int]] = None, rtol: float = 1e-05,
+                       atol: float = 1e-08) -> bool:
+        """Nearly the same numbers of the same type and shape. The caches are filled with hashes by name."""
+        for cache, t in ((signature_cache1, tensor1), (signature_cache2, tensor2)):
+            if cache is not None:
+                cache.setdefault(t.name, OnnxModel.to_data_hash(t))
+        if tensor1.data_type != tensor2.data_type or list(tensor1.dims) != list(tensor2.dims):
+            return False
+        a, b = numpy_helper.to_array(tensor1), numpy_helper.to_array(tensor2)
+        return bool((a == b).all() if a.dtype == object else np.allclose(a, b, rtol=rtol, atol=atol))
+
+    def disable_shape_inference(self) -> None:
+        """Nothing: types are asked for where they are needed, and never kept."""
+
+    def clean_shape_infer(self) -> None:
+        self.model.graph.ClearField("value_info")
+
+    def infer_runtime_shape(self, dynamic_axis_mapping: Dict[str, int] = {},  # noqa: B006
+                            update: bool = False) -> Any:
+        """A SymbolicShapeInferenceHelper that has inferred this model; None where a shape stays unknown."""
+        from nacre.transformers.shape_infer_helper import SymbolicShapeInferenceHelper
+        found = SymbolicShapeInferenceHelper(self.model)
+        return found if found.infer(dynamic_axis_mapping) else None
+
     def get_dtype(self, name: str, symbolic_shape_helper: Any = None) -> Optional[int]:
         kind = _inference.types_of(self.model).get(name)
         return kind.tensor_type.elem_type if kind is not None else None
@@ -174,6 +349,13 @@ class OnnxModel(ONNXModel, Paths):
         self.convert_float_to_float16(keep_io_types=cast_input_output)
 
     # ---- order and files ----
+
+    @staticmethod
+    def graph_topological_sort(graph: GraphProto, is_deterministic: bool = False) -> None:
+        """Those that are ready keep their order, so the result is always the same one."""
+        ordered = topologically(graph.node, [i.name for i in graph.input] + [t.name for t in graph.initializer])
+        del graph.node[:]
+        graph.node.extend(ordered)
 
     def topological_sort(self, is_deterministic: bool = False, dump_model_on_failure: bool = False) -> None:
         super().topological_sort()

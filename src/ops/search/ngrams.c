@@ -1,5 +1,5 @@
 /* ops/search/ngrams.c: card of com.microsoft's NGramRepeatBlock: tokens that would repeat an n-gram of their row score
- * minus infinity. Runs as comparisons of the row with its end, shifted, and a scatter of what they found; whatever such a token scored. */
+ * minus infinity, even NaN. Runs as comparisons of the row with its end, shifted, and a scatter of what they found. */
 #include <math.h>
 
 #include "ops/contrib.h"
