@@ -92,8 +92,8 @@
           L_MUL(L_MUL(L_MUL(L_K(0.39894228040143268), x), L_SUB(L_K(1), L_MUL(t, t))),              \
                 L_ADD(L_K(1), L_MUL(L_K(0.134145), L_MUL(x, x)))))
 
-/* The gradients of both where y is at hand: the share y/x is the integral, in front of any error of its formula; by
- * tanh the slope is a polynomial of x and the share. 1/2 where y has lost its digits. */
+/* The gradients of both where y is at hand: the share y/x stands for the integral, whose formula is longer; by tanh
+ * the slope is then a polynomial of x and the share. 1/2 where y has lost its digits. */
 #define LANE_gelu_share_(x, y) L_SEL(L_LT(L_ABS(x), L_K(1e-30)), L_K(0.5), L_DIV(y, x))
 #define LANE_gelu_grad_y(dy, x, y) \
     L_MUL(dy, L_ADD(LANE_gelu_share_(x, y), L_MUL(L_MUL(L_K(0.39894228040143268), x), L_BELL(x))))
