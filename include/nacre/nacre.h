@@ -268,7 +268,7 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "stream": what nacre_options_stream takes, as "1 conv3". "compute": f32, f16, bf16: matrix products, convolutions
  * and attention of floats take operands of that type, and formulas between them compute in it; sums, norms and
  * softmax stay in f32, as do inputs, outputs and the model's own constants. The opset must have a Cast to it. Where
- * the session differentiates, gradients are mixed the same way, without a loss scale. */
+ * the session differentiates, gradients are mixed the same way, without a loss scale. tf32: the option "tf32". */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* A message of the caller's own, under the log level and id that these options have by now. */
 NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);
@@ -359,6 +359,7 @@ NACRE_API nacre_code nacre_stream_create(nacre_env *env, const char *device, nac
 /* A stream that another library made: for cuda a cudaStream_t. It must outlive the result. */
 NACRE_API nacre_code nacre_stream_wrap(nacre_env *env, const char *device, void *handle, nacre_stream **out,
                                        nacre_error *err);
+NACRE_API void *nacre_stream_handle(const nacre_stream *s); /* what nacre_stream_wrap takes; NULL: there is none */
 NACRE_API nacre_code nacre_stream_synchronize(nacre_stream *s, nacre_error *err); /* waits for its work */
 NACRE_API void nacre_stream_release(nacre_stream *s);                             /* waits for its work, NULL is fine */
 

@@ -30,7 +30,13 @@ typedef struct ncx_session {
     PyObject ob_base;
     nacre_session *s;
     PyObject *env;
+    PyObject *stream; /* of the caller's, on which it runs; NULL: its own */
 } ncx_session;
+
+typedef struct ncx_stream {
+    PyObject ob_base;
+    nacre_stream *s;
+} ncx_stream;
 
 typedef struct ncx_run_options {
     PyObject ob_base;
@@ -45,7 +51,8 @@ typedef struct ncx_state {
     nacre_state *st;
 } ncx_state;
 
-extern PyTypeObject *ncx_value_type, *ncx_env_type, *ncx_session_type, *ncx_run_options_type, *ncx_state_type;
+extern PyTypeObject *ncx_value_type, *ncx_env_type, *ncx_session_type, *ncx_run_options_type, *ncx_state_type,
+    *ncx_stream_type;
 
 /* ---- errors.c ---- */
 
@@ -89,6 +96,10 @@ PyObject *ncx_allocate(PyTypeObject *type); /* an object of zeros */
 PyObject *ncx_session_run(PyObject *self, PyObject *args);
 PyObject *ncx_session_run_arrays(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *ncx_set_converters(PyObject *module, PyObject *args);
+
+/* ---- stream.c ---- */
+
+int ncx_add_stream(PyObject *module);
 
 /* ---- state.c ---- */
 

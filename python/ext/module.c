@@ -80,7 +80,7 @@ static PyMethodDef functions[] = {
 
 static int add_all(PyObject *module) {
     if (ncx_interrupt_init() < 0 || ncx_add_errors(module) < 0) return -1;
-    if (ncx_add_value(module) < 0 || ncx_add_session(module) < 0) return -1;
+    if (ncx_add_value(module) < 0 || ncx_add_session(module) < 0 || ncx_add_stream(module) < 0) return -1;
     return ncx_add_state(module) < 0 ? -1 : ncx_add_training(module);
 }
 

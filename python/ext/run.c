@@ -103,9 +103,17 @@ static PyObject *collect(call *c, PyObject *given) {
     return list;
 }
 
-/* r: what the run obeys; leader: what Ctrl-C cancels, r or the options that r follows. */
-static bool run_guarded(nacre_session *s, nacre_run_options *r, nacre_run_options *leader, call *c, nacre_code *code,
-                        nacre_error *err) {
+/* The end of a run that was queued on the caller's stream; what it met there is told as its own failure. */
+static nacre_code wait_for(nacre_stream *stream, nacre_code code, nacre_error *err) {
+    nacre_error other;
+    nacre_code ended = nacre_stream_synchronize(stream, code == NACRE_OK ? err : &other);
+    return code == NACRE_OK ? ended : code;
+}
+
+/* r: what the run obeys; leader: what Ctrl-C cancels, r or the options that r follows; stream: where it is
+ * queued, or NULL; wait: until it has ended there, which a failed run always is. */
+static bool run_guarded(nacre_session *s, nacre_run_options *r, nacre_run_options *leader, nacre_stream *stream,
+                        bool wait, call *c, nacre_code *code, nacre_error *err) {
     ncx_guard guard;
     ncx_guard_begin(&guard, leader);
     /* A signal that came just before the guard stood would be noticed only after the run. */
@@ -113,6 +121,7 @@ static bool run_guarded(nacre_session *s, nacre_run_options *r, nacre_run_option
     if (!early) {
         Py_BEGIN_ALLOW_THREADS;
         *code = nacre_run(s, r, c->in_names, c->in, c->n_in, c->out_names, c->n_out, c->out, err);
+        if (stream && (wait || *code != NACRE_OK)) *code = wait_for(stream, *code, err);
         Py_END_ALLOW_THREADS;
     }
     bool interrupted = ncx_guard_end(&guard);
@@ -144,7 +153,8 @@ static bool copy_log(nacre_run_options *own, const ncx_run_options *ro) {
 
 /* The caller's options may serve several runs at once, and change while one is under way: what belongs to one run goes
  * into options of its own. NULL: the exception is set. */
-static nacre_run_options *own_options(const ncx_run_options *ro, PyObject *kept, nacre_state *state) {
+static nacre_run_options *own_options(const ncx_run_options *ro, PyObject *kept, nacre_state *state,
+                                      nacre_stream *stream) {
     nacre_run_options *own;
     nacre_error err;
     if (nacre_run_options_create(&own, &err) != NACRE_OK) {
@@ -156,20 +166,27 @@ static nacre_run_options *own_options(const ncx_run_options *ro, PyObject *kept,
         return NULL;
     }
     nacre_run_options_state(own, state);
+    nacre_run_options_stream(own, stream);
     if (ro) nacre_run_options_follow(own, ro->r);
     return own;
 }
 
-static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept,
-                          nacre_state *state) {
+static PyObject *run_call(ncx_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept,
+                          nacre_state *state, bool wait) {
+    PyObject *held = s->stream ? Py_NewRef(s->stream) : NULL;
+    nacre_stream *stream = held ? ((ncx_stream *)held)->s : NULL;
     nacre_run_options *own = NULL;
     nacre_error err;
     nacre_code code = NACRE_OK;
-    if (!ro || kept != Py_None || state || ro->log_level >= 0 || ro->log_id) {
-        own = own_options(ro, kept, state);
-        if (!own) return NULL;
+    if (!ro || stream || kept != Py_None || state || ro->log_level >= 0 || ro->log_id) {
+        own = own_options(ro, kept, state, stream);
+        if (!own) {
+            Py_XDECREF(held);
+            return NULL;
+        }
     }
-    bool done = run_guarded(s, own ? own : ro->r, ro ? ro->r : own, c, &code, &err);
+    bool done = run_guarded(s->s, own ? own : ro->r, ro ? ro->r : own, stream, wait, c, &code, &err);
+    Py_XDECREF(held);
     if (ro) nacre_run_options_cancel(ro->r, ro->terminate);
     nacre_run_options_release(own);
     if (!done) return NULL;
@@ -182,13 +199,15 @@ static bool is_a(PyObject *o, PyTypeObject *type, const char *expected) {
     return false;
 }
 
-/* run(output names, feeds, run options or None, outputs or None, kept or None, state or None): names of wanted outputs,
- * a dict of Values by input name, for each output a Value to write into or None, the names of those that stay in the
- * memory of the session's device, and the state in place of the session's own. Gives a list of Values. */
+/* run(output names, feeds, run options or None, outputs or None, kept or None, state or None, wait): names of wanted
+ * outputs, a dict of Values by input name, for each output a Value to write into or None, the names of those that stay
+ * in the memory of the session's device, the state in place of the session's own, and whether a run on the caller's
+ * stream is waited for. Gives a list of Values. */
 PyObject *ncx_session_run(PyObject *self, PyObject *args) {
     PyObject *names, *feeds, *options = Py_None, *given = Py_None, *kept = Py_None, *state = Py_None;
-    if (!PyArg_ParseTuple(args, "O!O!|OOOO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given, &kept,
-                          &state))
+    int wait = 1;
+    if (!PyArg_ParseTuple(args, "O!O!|OOOOp:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given, &kept,
+                          &state, &wait))
         return NULL;
     if (!is_a(options, ncx_run_options_type, "run_options: expected RunOptions")) return NULL;
     if (!is_a(state, ncx_state_type, "state: expected State")) return NULL;
@@ -203,8 +222,8 @@ PyObject *ncx_session_run(PyObject *self, PyObject *args) {
         return NULL;
     }
     if (read_names(&c, feeds) && read_outputs(&c, names, own) && read_values(&c))
-        result = run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, own,
-                          kept, state == Py_None ? NULL : ((ncx_state *)state)->st);
+        result = run_call((ncx_session *)self, options == Py_None ? NULL : (ncx_run_options *)options, &c, own, kept,
+                          state == Py_None ? NULL : ((ncx_state *)state)->st, wait);
     free_call(&c);
     Py_DECREF(own);
     return result;
@@ -276,7 +295,7 @@ PyObject *ncx_session_run_arrays(PyObject *self, PyObject *const *args, Py_ssize
     }
     if (!allocate_call(&c, PyDict_Size(args[1]), PyList_Size(args[0]))) return NULL;
     if (read_names(&c, args[1]) && read_outputs(&c, args[0], Py_None) && read_feeds(&c, args[2]))
-        results = run_call(((ncx_session *)self)->s, NULL, &c, Py_None, Py_None, NULL);
+        results = run_call((ncx_session *)self, NULL, &c, Py_None, Py_None, NULL, true);
     for (Py_ssize_t i = 0; results && i < PyList_Size(results); i++) {
         PyObject *array = array_of(PyList_GetItem(results, i));
         if (!array || PyList_SetItem(results, i, array) < 0) Py_CLEAR(results);

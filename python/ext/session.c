@@ -145,9 +145,13 @@ static PyObject *run_options_set_log(PyObject *self, PyObject *args) {
 static void session_dealloc(PyObject *self) {
     ncx_session *s = (ncx_session *)self;
     nacre_session *gone = s->s;
+    nacre_stream *stream = s->stream ? ((ncx_stream *)s->stream)->s : NULL;
+    nacre_error err;
     Py_BEGIN_ALLOW_THREADS;
+    if (stream) nacre_stream_synchronize(stream, &err); /* its runs may be under way; what they met nobody asked for */
     nacre_session_release(gone);
     Py_END_ALLOW_THREADS;
+    Py_XDECREF(s->stream);
     Py_XDECREF(s->env);
     free_object(self);
 }
@@ -252,6 +256,18 @@ static PyObject *session_state(PyObject *self, PyObject *unused) {
     return code == NACRE_OK ? ncx_state_wrap(st) : ncx_raise(NCX_RUNNING, &err);
 }
 
+/* use_stream(Stream): runs are queued there from now on. */
+static PyObject *session_use_stream(PyObject *self, PyObject *stream) {
+    if (!PyObject_TypeCheck(stream, ncx_stream_type)) {
+        PyErr_Format(PyExc_TypeError, "use_stream: expected a Stream, got %R", (PyObject *)Py_TYPE(stream));
+        return NULL;
+    }
+    PyObject *old = ((ncx_session *)self)->stream;
+    ((ncx_session *)self)->stream = Py_NewRef(stream);
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
 static PyObject *session_trim(PyObject *self, PyObject *unused) {
     (void)unused;
     nacre_session *s = ((ncx_session *)self)->s;
@@ -278,7 +294,9 @@ static PyMethodDef session_methods[] = {
     {"state", session_state, METH_NOARGS, "state(): the session's own State."},
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
     {"trim", session_trim, METH_NOARGS, "trim(): gives back memory kept for later runs."},
-    {"run", ncx_session_run, METH_VARARGS, "run(names, feeds, run_options, outputs, kept, state): a list of Values."},
+    {"use_stream", session_use_stream, METH_O, "use_stream(stream): where runs are queued from now on."},
+    {"run", ncx_session_run, METH_VARARGS,
+     "run(names, feeds, run_options, outputs, kept, state, wait): a list of Values."},
     {"run_arrays", (PyCFunction)(void (*)(void))ncx_session_run_arrays, METH_FASTCALL,
      "run_arrays(names, feeds, types): a list of arrays."},
     {NULL, NULL, 0, NULL}};

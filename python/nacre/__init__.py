@@ -14,8 +14,8 @@ from typing import Optional
 import numpy as np
 
 from nacre import _core
-from nacre._absent import (OrtEpContextData, OrtEpContextDataBuffer, OrtSyncStream,
-                           register_execution_provider_library, unregister_execution_provider_library)
+from nacre._absent import (OrtEpContextData, OrtEpContextDataBuffer, register_execution_provider_library,
+                           unregister_execution_provider_library)
 from nacre._adapter import AdapterFormat, LoraAdapter
 from nacre._binding import IOBinding, SessionIOBinding
 from nacre._compile import ModelCompiler
@@ -23,7 +23,7 @@ from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
 from nacre._device import (OrtArenaCfg, OrtDevice, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice,
-                           OrtExternalInitializerInfo, OrtHardwareDevice, OrtMemoryInfo,
+                           OrtExternalInitializerInfo, OrtHardwareDevice, OrtMemoryInfo, OrtSyncStream,
                            create_and_register_allocator, create_and_register_allocator_v2, envs as _envs,
                            get_all_providers, get_available_providers, get_device, get_ep_devices)
 from nacre._enums import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, OrtAllocatorType,

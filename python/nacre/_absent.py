@@ -20,10 +20,6 @@ class _Absent:
         _refuse(type(self).__name__, self._instead)
 
 
-class OrtSyncStream(_Absent):
-    _instead = "a run returns when its outputs are written"
-
-
 class OrtEpContextData(_Absent):
     _instead = "no provider keeps compiled contexts"
 

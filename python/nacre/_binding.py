@@ -83,7 +83,8 @@ class IOBinding:
         self._bind(name, ortvalue._value)
 
     def synchronize_outputs(self) -> None:
-        """Nothing waits: a run returns when its outputs are written, on a device too."""
+        """Waits for runs on the caller's stream that were not waited for; others have ended when they return."""
+        self._session._synchronize()
 
     def clear_binding_outputs(self) -> None:
         self._outputs.clear()
@@ -107,11 +108,20 @@ class IOBinding:
         copies = [_types.to_python(v) for v in self._values().values()]
         return [c.copy() if isinstance(c, np.ndarray) else c for c in copies]
 
-    def _run(self, session: _core.Session, run_options: Any, state: Any = None) -> None:
+    def _bound(self) -> List[_core.Value]:
+        return [v for v in (*self._inputs.values(), *self._outputs.values()) if v is not None]
+
+    def _on_host(self) -> bool:
+        """Whether a run reads or writes memory of the host, where nothing runs in the order of a stream."""
+        return any(v.device[0] == "cpu" for v in self._bound()) or any(
+            v is None and n not in self._places for n, v in self._outputs.items())
+
+    def _run(self, session: _core.Session, run_options: Any, state: Any = None, wait: bool = True) -> None:
         names = list(self._outputs)
         kept = [n for n in names if n in self._places] or None
         try:
-            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept, state)
+            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept, state,
+                                 wait)
         except (_core.Fail, _core.InvalidArgument, _core.RuntimeException, _core.NotImplemented, _core.EPFail) as e:
             raise RuntimeError(f"Error in execution: {e}") from e  # onnxruntime's class for runs of bindings
         self._results = {n: self._moved(v, self._places.get(n)) for n, v in zip(names, values)}

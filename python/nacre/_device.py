@@ -330,8 +330,22 @@ class OrtEpDevice:
     def memory_info(self, memory_type: OrtDeviceMemoryType = OrtDeviceMemoryType.DEFAULT) -> OrtMemoryInfo:
         return memory_info("cpu" if self.ep_name == CPU else "cuda")
 
-    def create_sync_stream(self) -> Any:
-        raise _core.NotImplemented("streams of a device are not given out: a run returns when its outputs are written")
+    def create_sync_stream(self) -> "OrtSyncStream":
+        """A stream of the device, for the provider option user_compute_stream and for other libraries."""
+        if self.ep_name == CPU:
+            raise RuntimeError("ep_device does not use DEFAULT memory of a non-CPU device.")  # onnxruntime's words
+        return OrtSyncStream(_core.Stream(envs.get(), "cuda"))
+
+
+class OrtSyncStream:
+    """A stream of a device, made by OrtEpDevice.create_sync_stream; it lives as long as this object."""
+
+    def __init__(self, stream: _core.Stream) -> None:
+        self._stream = stream
+
+    def get_handle(self) -> int:
+        """The address by which the device's own library knows it: for CUDA a cudaStream_t."""
+        return self._stream.handle
 
 
 def memory_info(device: str) -> OrtMemoryInfo:

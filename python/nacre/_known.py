@@ -87,9 +87,8 @@ ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
 
 # ---- run entries ----
 
-RUN_ENTRIES_HONOURED = {"memory.enable_memory_arena_shrinkage"}
+RUN_ENTRIES_HONOURED = {"memory.enable_memory_arena_shrinkage", "disable_synchronize_execution_providers"}
 RUN_ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
-    "disable_synchronize_execution_providers": "a run returns when its outputs are written",
     "gpu_graph_id": "a run on a GPU is captured and replayed by its shapes",
 }
 RUN_ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
@@ -114,7 +113,8 @@ RUN_FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
 # ---- provider options ----
 
 #: Obeyed, by provider: the option of the library and what its value becomes.
-PROVIDER_HONOURED = {"CUDAExecutionProvider": {"device_id", "gpu_mem_limit", "enable_cuda_graph", "use_tf32"},
+PROVIDER_HONOURED = {"CUDAExecutionProvider": {"device_id", "gpu_mem_limit", "enable_cuda_graph", "use_tf32",
+                                               "user_compute_stream", "has_user_compute_stream"},
                      "CPUExecutionProvider": set()}
 #: Known to onnxruntime and not to this library: named in a warning.
 PROVIDER_WITHOUT_EFFECT = {
@@ -125,9 +125,8 @@ PROVIDER_WITHOUT_EFFECT = {
         "use_ep_level_unified_stream", "fuse_conv_bias", "sdpa_kernel"},
     "CPUExecutionProvider": {"use_arena", "arena_extend_strategy"},
 }
-#: Would change what the caller's own streams and memory see.
-PROVIDER_REFUSED = {"CUDAExecutionProvider": {"user_compute_stream", "has_user_compute_stream", "gpu_external_alloc",
-                                              "gpu_external_free", "gpu_external_empty_cache"}}
+#: Would take memory from elsewhere.
+PROVIDER_REFUSED = {"CUDAExecutionProvider": {"gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache"}}
 
 # ---- onnxruntime's optimizers ----
 
@@ -214,6 +213,11 @@ def _whole(provider: str, key: str, value: str) -> str:
     return value
 
 
+def stream_of(options: Dict[str, str]) -> int:
+    """The address of the stream on which the caller wants runs; 0: the session has its own."""
+    return int(options.get("user_compute_stream") or 0)
+
+
 def provider_settings(provider: str, options: Dict[str, str]) -> Tuple[List[Tuple[str, str]], List[Note]]:
     """The library's options for a provider's, and a warning that names those without effect. What the CPU's provider
     does not know is named too, as onnxruntime goes on with it; what CUDA's does not know is an error, as there."""
@@ -223,15 +227,14 @@ def provider_settings(provider: str, options: Dict[str, str]) -> Tuple[List[Tupl
              table.get(provider, ())]
     for key, value in options.items():
         if key in PROVIDER_REFUSED.get(provider, ()) and value not in ("0", ""):
-            raise _core.NotImplemented(f"{provider}: {key}={value} is not supported; a run returns when its outputs "
-                                       "are written, in memory of the library's own")
+            raise _core.NotImplemented(f"{provider}: {key}={value} is not supported; memory is the library's own")
         if key == "gpu_mem_limit" and key in known and value != str(2**64 - 1):
             settings.append(("memory_limit", _whole(provider, key, value)))
         elif key == "enable_cuda_graph" and key in known:
             settings.append(("capture", "on" if value in ("1", "True", "true") else "off"))
         elif key == "use_tf32" and key in known:
             settings.append(("tf32", "on" if value in ("1", "True", "true") else "off"))
-        elif key == "device_id" and key in known:
+        elif key in ("device_id", "user_compute_stream") and key in known:
             _whole(provider, key, value)
         elif key not in known and provider == "CUDAExecutionProvider":
             raise _core.InvalidArgument(f"{provider}: there is no option '{key}'{near(key, known)}")

@@ -357,6 +357,9 @@ class RunOptions(_core.RunOptions):
             near = _known.near(config_key, known)
             _core.log(_known.WARNING, f"{config_key}={config_value} is not known and without effect{near}")
 
+    def _unwaited(self) -> bool:
+        return self._entries.get("disable_synchronize_execution_providers") == "1"
+
     def _shrinks(self) -> bool:
         return bool(self._entries.get("memory.enable_memory_arena_shrinkage"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Union
 
 from nacre import _core, _known, _types
 from nacre._binding import IOBinding
@@ -89,6 +89,13 @@ def _contradict(inputs: Sequence[NodeArg], feeds: Mapping[str, Any]) -> bool:
     return False
 
 
+_MOST_UNDER_WAY = 256
+
+
+def _unwaited(run_options: Optional[RunOptions]) -> bool:
+    return isinstance(run_options, RunOptions) and run_options._unwaited()
+
+
 class Session:
     """The part of InferenceSession that does not make the session."""
 
@@ -106,6 +113,8 @@ class Session:
     _output_types: Dict[str, str]
     _sparse: Set[str]  # outputs that the model calls sparse tensors: runs give their dense form
     _profile: Optional[Profile] = None
+    _stream: Optional[_core.Stream] = None  # the caller's, on which runs are queued
+    _under_way: Dict[int, _core.Value] = {}  # what runs that nobody waited for read and write
 
     @property
     def _sess(self) -> NativeSession:
@@ -279,15 +288,31 @@ class Session:
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         begin = time.monotonic_ns()
+        wait = self._stream is None or not _unwaited(run_options) or iobinding._on_host()
+        if not wait:
+            self._hold(iobinding._bound())
         try:
             try:
-                iobinding._run(self._session, run_options, _inner(state))
+                iobinding._run(self._session, run_options, _inner(state), wait)
             except RuntimeError:
                 if not self._part_symbols(iobinding._inputs):
                     raise
-                iobinding._run(self._session, run_options, _inner(state))
+                iobinding._run(self._session, run_options, _inner(state), wait)
         finally:
             self._after(begin, run_options)
+
+    def _hold(self, values: Iterable[_core.Value]) -> None:
+        """They outlive the run that is queued next, which is not waited for."""
+        if len(self._under_way) > _MOST_UNDER_WAY:
+            self._synchronize()
+        self._under_way = {**self._under_way, **{id(v): v for v in values}}
+
+    def _synchronize(self) -> None:
+        """Waits for the runs on the caller's stream."""
+        held = self._under_way
+        if self._stream is not None:
+            self._stream.synchronize()
+        self._under_way = {k: v for k, v in self._under_way.items() if k not in held}
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str,
                                             device_id: int = 0, vendor_id: int = -1) -> OrtValue:
@@ -391,8 +416,13 @@ class InferenceSession(Session):
             if denotation in o._denotations:
                 dims.setdefault(name, o._denotations[denotation])
         self._env = envs.get(o.intra_op_num_threads, o._libraries)
-        return _core.Session(self._env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files,
+        made = _core.Session(self._env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files,
                              list(o._ties), notes)
+        self._stream = None
+        if self._device.startswith("cuda") and (handle := _known.stream_of(next(iter(self._providers.values())))):
+            self._stream = _core.Stream(self._env, self._device, handle)
+            made.use_stream(self._stream)
+        return made
 
     def _part_symbols(self, feeds: Mapping[str, Any]) -> bool:
         if self._parts or self.get_variables() or not _contradict(self._inputs, feeds):

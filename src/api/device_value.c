@@ -223,6 +223,10 @@ nacre_code nacre_stream_wrap(nacre_env *env, const char *device, void *handle, n
     return make_stream(env, device, handle, true, out, err);
 }
 
+void *nacre_stream_handle(const nacre_stream *s) {
+    return s->device->table->stream_handle ? s->device->table->stream_handle(s->stream) : NULL;
+}
+
 nacre_code nacre_stream_synchronize(nacre_stream *s, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);

@@ -199,8 +199,12 @@ static nacre_code set_strict(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+/* tf32 is a way in which a GPU multiplies floats, no type of elements: it is the option of that name. */
 static nacre_code set_compute(nacre_options *o, const char *key, const char *value, nacre_error *err) {
-    return nc_api_compute(value, &o->o.compute) ? NACRE_OK : refuse(err, key, value, "f32, f16 or bf16");
+    bool tf32 = strcmp(value, "tf32") == 0;
+    if (tf32) o->o.tf32 = true;
+    if (nc_api_compute(tf32 ? "f32" : value, &o->o.compute)) return NACRE_OK;
+    return refuse(err, key, value, "f32, tf32, f16 or bf16");
 }
 
 /* Read here to be refused here; the session reads them again, into memory of its own. */

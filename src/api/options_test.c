@@ -55,6 +55,7 @@ static void compute_f16(model *m) { check_compute(m, "f16", 0x1p-12f, true); }
 static void compute_bf16(model *m) { check_compute(m, "bf16", 0x1p-9f, true); }
 static void compute_bf16_keeps(model *m) { check_compute(m, "bf16", 0x1p-7f, false); }
 static void compute_f32(model *m) { check_compute(m, "f32", 0x1p-12f, false); }
+static void compute_tf32_keeps(model *m) { check_compute(m, "tf32", 0x1p-9f, false); }
 static void compute_as_written(model *m) { check_compute(m, NULL, 0x1p-12f, false); }
 
 TEST(options_compute_narrows_products_alone) {
@@ -62,6 +63,7 @@ TEST(options_compute_narrows_products_alone) {
     model_everywhere(compute_bf16);
     model_everywhere(compute_bf16_keeps);
     model_everywhere(compute_f32);
+    model_everywhere(compute_tf32_keeps);
     model_everywhere(compute_as_written);
 }
 
@@ -70,7 +72,7 @@ TEST(options_compute_refuses_other_words) {
     nacre_error err;
     CHECK_INT(nacre_options_create(&o, &err), NACRE_OK);
     CHECK_INT(nacre_options_set(o, "compute", "float16", &err), NACRE_ARGUMENT);
-    CHECK(strstr(err.text, "option compute: expected f32, f16 or bf16, got 'float16'") != NULL);
+    CHECK(strstr(err.text, "option compute: expected f32, tf32, f16 or bf16, got 'float16'") != NULL);
     nacre_options_release(o);
 }
 

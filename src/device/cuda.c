@@ -210,6 +210,8 @@ static nc_code cuda_stream_wrap(nc_device *d, void *handle, nc_stream **out, nc_
     return make_stream(enter(d), handle, true, out, diag);
 }
 
+static void *cuda_stream_handle(const nc_stream *s) { return s->handle; }
+
 static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (s == NULL) return;
     cuda_device *g = enter(d);
@@ -426,6 +428,7 @@ static const nc_device_table table = {
     .host_free = cuda_host_free,
     .stream_create = cuda_stream_create,
     .stream_wrap = cuda_stream_wrap,
+    .stream_handle = cuda_stream_handle,
     .stream_destroy = cuda_stream_destroy,
     .stream_sync = cuda_stream_sync,
     .event_create = cuda_event_create,

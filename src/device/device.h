@@ -51,6 +51,7 @@ typedef struct nc_device_table {
     /* A stream of the caller's, by the handle that its own library has for it; stream_destroy leaves that alone. NULL:
      * this device has no such handles. */
     nc_code (*stream_wrap)(nc_device *d, void *handle, nc_stream **out, nc_diag *diag);
+    void *(*stream_handle)(const nc_stream *s);         /* what stream_wrap takes; NULL where that is */
     void (*stream_destroy)(nc_device *d, nc_stream *s); /* waits for it first */
     uint64_t (*stream_id)(const nc_stream *s); /* of no other stream, also of none that is gone; NULL: no captures */
     nc_code (*stream_sync)(nc_device *d, nc_stream *s, nc_diag *diag);

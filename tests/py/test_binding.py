@@ -295,6 +295,93 @@ def test_torch_on_a_gpu():
     assert torch.from_dlpack(v).data_ptr() == t.data_ptr()
 
 
+# ---- streams of the caller's ----
+
+def on_stream(handle, more=()):
+    return nacre.InferenceSession(package.affine(), providers=[(PROVIDER["cuda"],
+                                                                {"user_compute_stream": str(handle), **dict(more)})])
+
+
+def bound(s, x, y):
+    b = s.io_binding()
+    b.bind_ortvalue_input("x", x)
+    b.bind_ortvalue_output("y", y)
+    return b
+
+
+def unwaited():
+    r = nacre.RunOptions()
+    r.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return r
+
+
+def test_the_processor_gives_out_no_streams():
+    for rt in (nacre, ort):
+        cpu = next(d for d in rt.get_ep_devices() if d.ep_name == PROVIDER["cpu"])
+        with pytest.raises(RuntimeError, match="non-CPU device"):
+            cpu.create_sync_stream()
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_a_session_on_a_stream_of_the_callers():
+    stream = next(d for d in nacre.get_ep_devices() if d.ep_name == PROVIDER["cuda"]).create_sync_stream()
+    assert stream.get_handle()
+    s = on_stream(stream.get_handle(), {"has_user_compute_stream": "1"})
+    for got, want in zip(s.run(None, {"x": X}), WANT):  # arrays in and out: it has ended
+        close(got, want, "device_f32")
+    x = nacre.OrtValue.ortvalue_from_numpy(X, "cuda", 0)
+    y = nacre.OrtValue.ortvalue_from_numpy(np.zeros((2, 2), np.float32), "cuda", 0)
+    s.run_with_iobinding(bound(s, x, y))
+    close(y.numpy(), WANT[0], "device_f32")
+    with pytest.raises(nacre.InvalidArgument, match="user_compute_stream: expected a whole number, got 'first'"):
+        on_stream("first")
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_runs_that_nobody_waits_for():
+    stream = next(d for d in nacre.get_ep_devices() if d.ep_name == PROVIDER["cuda"]).create_sync_stream()
+    s, r = on_stream(stream.get_handle()), unwaited()
+    bindings = []
+    for k in range(400):  # more than are held without a wait
+        x = nacre.OrtValue.ortvalue_from_numpy(X * k, "cuda", 0)
+        y = nacre.OrtValue.ortvalue_from_numpy(np.zeros((2, 2), np.float32), "cuda", 0)
+        b = bound(s, x, y)
+        s.run_with_iobinding(b, r)
+        if k % 100 == 0:
+            bindings.append((k, b, y))
+        b.clear_binding_inputs()
+    assert 0 < len(s._under_way) <= 2 * 256
+    bindings[-1][1].synchronize_outputs()
+    assert not s._under_way
+    for k, _, y in bindings:
+        close(y.numpy(), session().run(["y"], {"x": X * k})[0], "device_f32")
+    host = s.io_binding()  # arrays of the host are waited for whatever the options say
+    host.bind_cpu_input("x", X)
+    host.bind_output("y")
+    s.run_with_iobinding(host, r)
+    assert not s._under_way
+    close(host.copy_outputs_to_cpu()[0], WANT[0], "device_f32")
+
+
+@pytest.mark.skipif("cuda" not in DEVICES or not torch.cuda.is_available(), reason="no GPU here that torch has too")
+def test_a_stream_of_torch_orders_its_work_and_ours():
+    stream = torch.cuda.Stream()
+    s, r = on_stream(stream.cuda_stream), unwaited()
+    with torch.cuda.stream(stream):
+        x, y = torch.from_numpy(X).cuda(), torch.zeros(2, 2, device="cuda")
+        total = torch.zeros_like(y)
+        b = s.io_binding()
+        b.bind_input("x", "cuda", 0, np.float32, tuple(x.shape), x.data_ptr())
+        b.bind_output("y", "cuda", 0, np.float32, tuple(y.shape), y.data_ptr())
+        for _ in range(20):  # what torch queues before and behind a run comes before and behind it
+            s.run_with_iobinding(b, r)
+            total += y
+            x.mul_(0.5)
+    stream.synchronize()
+    want = sum(session().run(["y"], {"x": np.float32(X * 0.5 ** k)})[0] for k in range(20))
+    close(total.cpu().numpy(), want, "ort_f32")
+
+
 # ---- buffers ----
 
 @pytest.mark.parametrize("buffer", [bytearray(b"\x01\x02\x03"), memoryview(b"\x01\x02\x03"), b"\x01\x02\x03"],

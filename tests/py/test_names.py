@@ -35,7 +35,7 @@ NOT_NAMES = {
 #: There, and refused with a sentence when used: what it would need.
 REFUSED = {
     "OrtEpContextData": "compiled contexts of providers",
-    "OrtEpContextDataBuffer": "compiled contexts of providers", "OrtSyncStream": "streams in the caller's hand",
+    "OrtEpContextDataBuffer": "compiled contexts of providers",
 }
 #: Of the native module: what it would need.
 NOT_NATIVE = {
