@@ -242,30 +242,42 @@ def resnet50():
 
 # ---- GPT-2 for nacre, in the nodes that exporters write ----
 
-def gpt2(layers=12, hidden=768, heads=12, vocabulary=50257, positions=1024, length=512):
+def gpt2(layers=12, hidden=768, heads=12, vocabulary=50257, positions=1024, length=512, dropout=0.0, padded=False):
+    """dropout: of words, attention and what is added to the residuals, as in training. padded: an input attention_mask
+    says which keys there are, instead of the triangle."""
     b = models.Build()
+    training = b.const(np.array(True)) if dropout else None
+
+    def drop(v):
+        return b.node("Dropout", v, b.const(np.float32(dropout)), training) if dropout else v
     split, join = b.const(np.int64([0, 0, heads, hidden // heads])), b.const(np.int64([0, 0, hidden]))
     root = b.const(np.float32((hidden // heads) ** 0.5))
-    mask = b.const(np.triu(np.full((1, 1, length, length), -1e4, np.float32), 1))
+    if padded:
+        given = b.node("Cast", b.node("Unsqueeze", "attention_mask", b.const(np.int64([1, 2]))), to=TensorProto.FLOAT)
+        mask = b.node("Mul", b.node("Sub", b.const(np.float32(1)), given), b.const(np.float32(-1e4)))
+    else:
+        mask = b.const(np.triu(np.full((1, 1, length, length), -1e4, np.float32), 1))
     half_, one, cubic, scale = (b.const(np.float32(v)) for v in (0.5, 1, 0.044715, (2 / np.pi) ** 0.5))
     x = b.node("Add", b.node("Gather", b.weight(vocabulary, hidden), "input_ids"),
                b.node("Gather", b.weight(positions, hidden), b.const(np.arange(length)[None])))
+    x = drop(x)
     for _ in range(layers):
         n = models._layer_norm(b, x, hidden)
         q, k, v = (b.node("Transpose", b.node("Reshape", models._linear(b, n, hidden, hidden), split), perm=p)
                    for p in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
         scores = b.node("Add", b.node("Div", b.node("MatMul", q, k), root), mask)
-        context = b.node("MatMul", b.node("Softmax", scores, axis=-1), v)
+        context = b.node("MatMul", drop(b.node("Softmax", scores, axis=-1)), v)
         joined = b.node("Reshape", b.node("Transpose", context, perm=[0, 2, 1, 3]), join)
-        x = b.node("Add", x, models._linear(b, joined, hidden, hidden))
+        x = b.node("Add", x, drop(models._linear(b, joined, hidden, hidden)))
         u = models._linear(b, models._layer_norm(b, x, hidden), hidden, 4 * hidden)
         cube = b.node("Mul", b.node("Mul", u, u), u)
         inner = b.node("Mul", scale, b.node("Add", u, b.node("Mul", cubic, cube)))
         g = b.node("Mul", b.node("Mul", half_, u), b.node("Add", one, b.node("Tanh", inner)))
-        x = b.node("Add", x, models._linear(b, g, 4 * hidden, hidden))
+        x = b.node("Add", x, drop(models._linear(b, g, 4 * hidden, hidden)))
     x = models._layer_norm(b, x, hidden)
     b.nodes.append(helper.make_node("Identity", [x], ["y"]))
-    return b.model([models.tensor("input_ids", TensorProto.INT64, "batch", length)],
+    inputs = ["input_ids"] + (["attention_mask"] if padded else [])
+    return b.model([models.tensor(name, TensorProto.INT64, "batch", length) for name in inputs],
                    [models.tensor("y", TensorProto.FLOAT, "batch", length, hidden)])
 
 

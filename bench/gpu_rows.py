@@ -284,10 +284,11 @@ def loss(b, tiny):
 
 # ---- training ----
 
-def language_model(layers, hidden, heads, words, batch, length, causal):
-    """A transformer with its loss, in f32, as one ONNX graph, and the names of its parameters."""
+def language_model(layers, hidden, heads, words, batch, length, causal, dropout=0.0):
+    """A transformer with its loss, in f32, as one ONNX graph, and the names of its parameters. With dropout it takes a
+    mask of the keys too."""
     import gpu
-    model = gpu.gpt2(layers, hidden, heads, words, length, length)
+    model = gpu.gpt2(layers, hidden, heads, words, length, length, dropout, dropout > 0)
     graph = model.graph
     # What is hidden has the least float, as torch's exporters write it; a mask of zeros hides nothing.
     mask = np.triu(np.full((1, 1, length, length), np.finfo(np.float32).min if causal else 0, np.float32), 1)
@@ -318,14 +319,16 @@ def gib_used():
         return None
 
 
-def training(tiny, target, compute, layers, hidden, heads, words, batch, length, causal, recompute="0"):
+def training(tiny, target, compute, layers, hidden, heads, words, batch, length, causal, recompute="0", dropout=0.0):
     from nacre.training import artifacts
     from nacre.training.api import CheckpointState, Module, Optimizer
     if tiny:
         layers, hidden, heads, words, batch, length = 1, 32, 2, 64, 2, 8
-    model, params = language_model(layers, hidden, heads, words, batch, length, causal)
+    model, params = language_model(layers, hidden, heads, words, batch, length, causal, dropout)
     rng = np.random.default_rng(3)
     feeds = [rng.integers(0, words, (batch, length)), rng.integers(0, words, batch * length)]
+    if dropout:  # some of the sentences are shorter
+        feeds.insert(1, (np.arange(length) < rng.integers(length // 2, length + 1, (batch, 1))).astype(np.int64))
     before = gib_used()
     with tempfile.TemporaryDirectory() as folder:
         artifacts.generate_artifacts(model, requires_grad=params, optimizer=artifacts.OptimType.AdamW,
@@ -366,6 +369,18 @@ s = nacre.InferenceSession({model!r}, providers=["CUDAExecutionProvider"])
 ids = np.ones((1, 8), np.int64)
 s.run(None, {{"input_ids": ids, "attention_mask": ids}})
 """
+FIRST_STEP = """
+import sys
+sys.path.insert(0, {path!r})
+import numpy as np
+from nacre.training.api import CheckpointState, Module, Optimizer
+module = Module({folder!r} + "/training_model.onnx", CheckpointState.load_checkpoint({folder!r} + "/checkpoint"),
+                device="cuda")
+optimizer = Optimizer({folder!r} + "/optimizer_model.onnx", module)
+module(np.ones(({batch}, {length}), np.int64), np.ones({batch} * {length}, np.int64))
+optimizer.step()
+module.lazy_reset_grad()
+"""
 # An empty CUDA program: a context and a block of memory.
 EMPTY = """
 import ctypes, os
@@ -379,27 +394,44 @@ assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0 an
 """
 
 
+PACKAGE = os.environ.get("NACRE_PYTHON", str(ROOT / "build" / "release" / "python"))
+
+
+def started(text, folder, target, warm):
+    """Seconds from the start of a process to its end, kernels compiled or found in the cache, less what an empty CUDA
+    program takes; both import numpy. The better of two: the first one on a machine also reads NVIDIA's libraries, a GB
+    of them, from its disk."""
+    def seconds(text, cache):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", text], check=True, timeout=120,
+                       env={**os.environ, "NACRE_CACHE": str(pathlib.Path(folder) / cache)})
+        return time.perf_counter() - begin
+    empty = min(seconds(EMPTY, "none") for _ in range(2))
+    took = min(seconds(text, f"kernels{i}") for i in range(2))
+    took = min(seconds(text, "kernels0") for _ in range(2)) if warm else took
+    return {"figure": took - empty, "unit": f"s more than an empty CUDA program's {empty:.2f}", "target": target,
+            "ms": took * 1e3}
+
+
 def start(tiny, warm):
-    """From the start of a process to BERT's first result, kernels compiled or found in the cache, less what an empty
-    CUDA program takes; both import numpy, the model's file is there before. The better of two: the first one on a
-    machine also reads NVIDIA's libraries, a GB of them, from its disk."""
+    """To BERT's first result; the model's file is there before."""
     layers, hidden, heads = (1, 64, 2) if tiny else (12, 768, 12)
-    path = os.environ.get("NACRE_PYTHON", str(ROOT / "build" / "release" / "python"))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "bert.onnx"
         file.write_bytes(models.bert(layers, hidden, heads).SerializeToString())
+        return started(START.format(path=PACKAGE, model=str(file)), folder, 0.4 if warm else 1.5, warm)
 
-        def seconds(text, cache):
-            begin = time.perf_counter()
-            subprocess.run([sys.executable, "-c", text], check=True, timeout=120,
-                           env={**os.environ, "NACRE_CACHE": str(pathlib.Path(folder) / cache)})
-            return time.perf_counter() - begin
-        text = START.format(path=path, model=str(file))
-        empty = min(seconds(EMPTY, "none") for _ in range(2))
-        took = min(seconds(text, f"kernels{i}") for i in range(2))
-        took = min(seconds(text, "kernels0") for _ in range(2)) if warm else took
-    return {"figure": took - empty, "unit": f"s more than an empty CUDA program's {empty:.2f}",
-            "target": 0.4 if warm else 1.5, "ms": took * 1e3}
+
+def start_of_training(tiny):
+    """To the end of GPT-2's first step in bf16, nothing compiled; the artifacts are there before."""
+    from nacre.training import artifacts
+    shape = (1, 32, 2, 64, 2, 8) if tiny else (12, 768, 12, 50257, 16, 1024)
+    model, params = language_model(*shape, True)
+    with tempfile.TemporaryDirectory() as folder:
+        artifacts.generate_artifacts(model, requires_grad=params, optimizer=artifacts.OptimType.AdamW,
+                                     artifact_directory=folder, compute="bf16")
+        text = FIRST_STEP.format(path=PACKAGE, folder=folder, batch=shape[4], length=shape[5])
+        return started(text, folder, 4, False)
 
 
 # layers, hidden, heads, heads of keys, inner, words, context
@@ -420,11 +452,14 @@ ROWS = {
     "loss over 8192 x 30528": lambda t: one_node(loss, t, 300),
     "start to BERT's first result, nothing compiled": lambda t: start(t, False),
     "start to BERT's first result, all in the cache": lambda t: start(t, True),
+    "start to the end of GPT-2's first training step, nothing compiled": start_of_training,
     "GPT-2 124M training, 16 x 1024, bf16": lambda t: training(t, 34, "bf16", 12, 768, 12, 50257, 16, 1024, True),
     "GPT-2 124M training, 16 x 1024, bf16, GELU taken anew": lambda t: training(t, 34, "bf16", 12, 768, 12, 50257, 16,
                                                                                 1024, True, "1"),
     "GPT-2 124M training, 16 x 1024, f32": lambda t: training(t, 34, None, 12, 768, 12, 50257, 16, 1024, True),
     "BERT-large training, 32 x 512, bf16": lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False),
+    "BERT-large training, 32 x 512, bf16, mask, dropout 0.1":
+        lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False, dropout=0.1),
     "RoBERTa-base training, 32 x 256, bf16": lambda t: training(t, 17, "bf16", 12, 768, 12, 50265, 32, 256, False),
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then side by side every C test, those of the
 # CUDA device and of the CUDA bindings among them, and where PyTorch is there what runs on the GPU beside PyTorch and
-# ONNX's evaluator; when all of that has ended, the figures of bench/gpu_rows.py and bench/gpu.py. Installs nothing.
+# ONNX's evaluator; when all of that has ended, the figures of bench/gpu_rows.py, gpu.py and gpu_costs.py.
+# Installs nothing.
 # Results go to $OUT (default build/gpu): machine.txt, build.log, summary.txt, NAME.log of each test (models_torch:
-# gradients and fifty steps of whole models; random_*: GRAPHS random graphs each), rows.md, rows.json, gpu.md, gpu.json.
-# The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU. SECONDS_ALL
+# gradients and fifty steps of whole models; random_*: GRAPHS random graphs each), rows.md, rows.json, gpu.md, gpu.json,
+# costs.md. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU. SECONDS_ALL
 # (default 470) bounds the whole, SECONDS_ONE (270) each test: what no time is left for is told.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -91,5 +92,7 @@ if [ $python ]; then
     cat "$out/rows.md" 2>/dev/null | tee -a "$out/summary.txt"
     run bench python3 bench/gpu.py --out "$out" || failed=1
     cat "$out/gpu.md" 2>/dev/null | tee -a "$out/summary.txt"
+    run costs python3 bench/gpu_costs.py --out "$out" || failed=1
+    cat "$out/costs.md" 2>/dev/null | tee -a "$out/summary.txt"
 fi
 exit $failed
