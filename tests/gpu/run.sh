@@ -5,8 +5,8 @@
 # Installs nothing.
 # Results go to $OUT (default build/gpu): machine.txt, build.log, summary.txt, NAME.log of each test (models_torch:
 # gradients and fifty steps of whole models; random_*: GRAPHS random graphs each), rows.md, rows.json, gpu.md, gpu.json,
-# costs.md. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU. SECONDS_ALL
-# (default 470) bounds the whole, SECONDS_ONE (270) each test: what no time is left for is told.
+# costs.md. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+# SECONDS_ALL (default 470) bounds the whole, SECONDS_ONE (270) each test: what no time is left for is told.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gpu}
