@@ -180,7 +180,9 @@ class Attention(torch.nn.Module):
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = self.qkv(x).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        three = isinstance(self.qkv, torch.nn.ModuleList)  # layers of their own
+        parts = [layer(x) for layer in self.qkv] if three else self.qkv(x).chunk(3, -1)
+        q, k, v = (p.view(b, t, self.heads, c // self.heads).transpose(1, 2) for p in parts)
         y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(b, t, c))
 
@@ -242,9 +244,10 @@ def resnet50():
 
 # ---- GPT-2 for nacre, in the nodes that exporters write ----
 
-def gpt2(layers=12, hidden=768, heads=12, vocabulary=50257, positions=1024, length=512, dropout=0.0, padded=False):
+def gpt2(layers=12, hidden=768, heads=12, vocabulary=50257, positions=1024, length=512, dropout=0.0, padded=False,
+         joined=False):
     """dropout: of words, attention and what is added to the residuals, as in training. padded: an input attention_mask
-    says which keys there are, instead of the triangle."""
+    says which keys there are, instead of the triangle. joined: queries, keys and values are one product."""
     b = models.Build()
     training = b.const(np.array(True)) if dropout else None
 
@@ -263,8 +266,10 @@ def gpt2(layers=12, hidden=768, heads=12, vocabulary=50257, positions=1024, leng
     x = drop(x)
     for _ in range(layers):
         n = models._layer_norm(b, x, hidden)
-        q, k, v = (b.node("Transpose", b.node("Reshape", models._linear(b, n, hidden, hidden), split), perm=p)
-                   for p in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+        parts = b.parts(models._linear(b, n, hidden, 3 * hidden), 3, -1) if joined else [
+            models._linear(b, n, hidden, hidden) for _ in range(3)]
+        q, k, v = (b.node("Transpose", b.node("Reshape", part, split), perm=p)
+                   for part, p in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])))
         scores = b.node("Add", b.node("Div", b.node("MatMul", q, k), root), mask)
         context = b.node("MatMul", drop(b.node("Softmax", scores, axis=-1)), v)
         joined = b.node("Reshape", b.node("Transpose", context, perm=[0, 2, 1, 3]), join)

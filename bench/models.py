@@ -34,6 +34,12 @@ class Build:
         self.nodes.append(helper.make_node(op, list(inputs), [out], **attributes))
         return out
 
+    def parts(self, x, n, axis):
+        """Equal parts of x."""
+        outs = [self.name("part") for _ in range(n)]
+        self.nodes.append(helper.make_node("Split", [x], outs, axis=axis, **({"num_outputs": n} if OPSET >= 18 else {})))
+        return outs
+
     def model(self, inputs, outputs):
         graph = helper.make_graph(self.nodes, "bench", inputs, outputs, self.initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)

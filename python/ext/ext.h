@@ -36,6 +36,7 @@ typedef struct ncx_session {
 typedef struct ncx_stream {
     PyObject ob_base;
     nacre_stream *s;
+    PyObject *owner; /* what keeps a stream that is wrapped alive; may be NULL */
 } ncx_stream;
 
 typedef struct ncx_run_options {

@@ -4,16 +4,18 @@
 
 PyTypeObject *ncx_stream_type;
 
-/* Stream(env, device, handle=0): a new one, or the one that its library knows by that address. */
+/* Stream(env, device, handle=0, owner=None): a new one, or the one that its library knows by that address, which lives
+ * as long as the owner does. */
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *env;
+    PyObject *env, *owner = NULL;
     const char *device;
     unsigned long long handle = 0;
     nacre_error err;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!s|K:Stream", ncx_env_type, &env, &device, &handle)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!s|KO:Stream", ncx_env_type, &env, &device, &handle, &owner)) return NULL;
     ncx_stream *s = (ncx_stream *)ncx_allocate(type);
     if (!s) return NULL;
+    s->owner = Py_XNewRef(owner);
     nacre_env *e = ((ncx_env *)env)->env;
     nacre_code code;
     Py_BEGIN_ALLOW_THREADS;
@@ -31,6 +33,7 @@ static void stream_dealloc(PyObject *self) {
     Py_BEGIN_ALLOW_THREADS;
     nacre_stream_release(s);
     Py_END_ALLOW_THREADS;
+    Py_XDECREF(((ncx_stream *)self)->owner);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -60,7 +63,7 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)stream_new},
                               {Py_tp_dealloc, (void *)stream_dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
-                              {Py_tp_doc, (void *)"Stream(env, device, handle=0): work of a device, in order."},
+                              {Py_tp_doc, (void *)"Stream(env, device, handle=0, owner=None): work of a device, in order."},
                               {0, NULL}};
 static PyType_Spec spec = {"nacre._core.Stream", sizeof(ncx_stream), 0, Py_TPFLAGS_DEFAULT, slots};
 

@@ -338,14 +338,22 @@ class OrtEpDevice:
 
 
 class OrtSyncStream:
-    """A stream of a device, made by OrtEpDevice.create_sync_stream; it lives as long as this object."""
+    """A stream of a device, made by OrtEpDevice.create_sync_stream; it lives as long as this object, or a session on
+    it."""
+    _all: "weakref.WeakValueDictionary[int, OrtSyncStream]" = weakref.WeakValueDictionary()
 
     def __init__(self, stream: _core.Stream) -> None:
         self._stream = stream
+        self._all[stream.handle] = self
 
     def get_handle(self) -> int:
         """The address by which the device's own library knows it: for CUDA a cudaStream_t."""
         return self._stream.handle
+
+
+def stream_at(handle: int, env: _core.Env, device: str) -> _core.Stream:
+    """The stream that its library knows by this address; one of our own lives as long as this is used."""
+    return _core.Stream(env, device, handle, OrtSyncStream._all.get(handle))
 
 
 def memory_info(device: str) -> OrtMemoryInfo:

@@ -10,7 +10,7 @@ from nacre import _core, _known, _types
 from nacre._binding import IOBinding
 from nacre._denotation import metadata_of, names_of
 from nacre._device import (OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo, Provider, assignments, choose, envs,
-                           get_ep_devices, memory_info)
+                           get_ep_devices, memory_info, stream_at)
 from nacre._native import NativeSession
 from nacre._options import RunOptions, SessionOptions
 from nacre._profile import Profile
@@ -420,7 +420,7 @@ class InferenceSession(Session):
                              list(o._ties), notes)
         self._stream = None
         if self._device.startswith("cuda") and (handle := _known.stream_of(next(iter(self._providers.values())))):
-            self._stream = _core.Stream(self._env, self._device, handle)
+            self._stream = stream_at(handle, self._env, self._device)
             made.use_stream(self._stream)
         return made
 

@@ -80,6 +80,7 @@ enum {
     NC_NARROWS = 1 << 21,   /* sums of products, which gain by operands in half precision: their sums are f32 anyway */
     NC_WIDE = 1 << 22,      /* a formula that loses in half precision what matters: exponents, logarithms, powers */
     NC_PASSES_ON = 1 << 23, /* its floats are elements of its operands, or those times one number of about 1 */
+    NC_NORMS = 1 << 25,     /* a norm of rows, which it computes in f32 whatever their type */
     NC_LOWERED = 1 << 24    /* lowering makes it and nothing else: a file that has it is refused */
 };
 

@@ -104,17 +104,20 @@ static nc_code narrowed_view(const mix *x, nc_node *view, nc_value **out) {
     return NC_OK;
 }
 
-/* One Cast of a value serves all: nodes are visited in order, so an older one stands before. */
+/* What v was cast to for somebody else; NULL: nothing. Nodes are visited in order, so such a Cast stands before. */
+static nc_value *behind_cast(const mix *x, const nc_value *v) {
+    for (int i = 0; i < v->uses.n; i++) {
+        const nc_node *n = v->uses.v[i].node;
+        if (n != NULL && n->graph == x->g && n->card == x->cast && is_narrow_cast(n, x->narrow)) return n->out[0];
+    }
+    return NULL;
+}
+
+/* One Cast of a value serves all. */
 static nc_code narrowed(const mix *x, nc_node *before, nc_value *v, nc_value **out) {
     if ((*out = before_cast(x, v)) != NULL) return NC_OK;
     if (view_of(v) != NULL) return narrowed_view(x, view_of(v), out);
-    for (int i = 0; i < v->uses.n; i++) {
-        nc_node *n = v->uses.v[i].node;
-        if (n != NULL && n->graph == x->g && n->card == x->cast && is_narrow_cast(n, x->narrow)) {
-            *out = n->out[0];
-            return NC_OK;
-        }
-    }
+    if ((*out = behind_cast(x, v)) != NULL) return NC_OK;
     return cast(x, before, v, x->narrow, narrow_name(x, v), out);
 }
 
@@ -161,7 +164,7 @@ static bool follows(const mix *x, const nc_node *n) {
     if (!(n->card->traits & kinds) || n->card->traits & NC_WIDE) return false;
     for (int i = 0; i < n->n_in; i++) {
         if (!is_wanted(n, i)) continue;
-        bool is_narrow = before_cast(x, n->in[i]) != NULL;
+        bool is_narrow = before_cast(x, n->in[i]) != NULL || (x->m->infers_only && behind_cast(x, n->in[i]) != NULL);
         if (!is_narrow && !fits(x, n->in[i])) return false;
         any |= is_narrow;
     }
@@ -219,6 +222,11 @@ static void drop_unused(const mix *x) {
     }
 }
 
+/* Products gain by it; norms lose nothing where no gradient is asked for. */
+static bool narrows(const mix *x, const nc_node *n) {
+    return (n->card->traits & NC_NARROWS) || (x->m->infers_only && n->card->traits & NC_NORMS);
+}
+
 nc_code nc_transform_mixed(nc_work *w, nc_model *m, nc_dtype compute) {
     mix x = {.w = w, .m = m, .g = m->main, .narrow = compute};
     x.cast = nc_rewrite_card(m, "Cast", compute, &x.version);
@@ -227,7 +235,7 @@ nc_code nc_transform_mixed(nc_work *w, nc_model *m, nc_dtype compute) {
                 nc_dtype_name(compute));
     for (nc_node *n = m->main->first, *next; n != NULL; n = next) {
         next = n->next;
-        if ((n->card->traits & NC_NARROWS || follows(&x, n)) && takes_narrow(&x, n)) NC_TRY(narrow_node(&x, n));
+        if ((narrows(&x, n) || follows(&x, n)) && takes_narrow(&x, n)) NC_TRY(narrow_node(&x, n));
     }
     drop_unused(&x);
     return NC_OK;

@@ -3,10 +3,11 @@
 
 #include "tests/passes.h"
 
-static void mixes(const char *file, int line, const char *text, nc_dtype compute, const char *want) {
+static void mixes(const char *file, int line, const char *text, nc_dtype compute, bool infers_only, const char *want) {
     bench b;
     nc_text out = {0};
     if (bench_init(&b, text)) {
+        b.m->infers_only = infers_only;
         CHECK_INT(nc_transform_mixed(&b.w, b.m, compute), NC_OK);
         CHECK_INT(nc_verify(&b.w, b.m), NC_OK);
         nc_graph_print(&out, b.m);
@@ -17,7 +18,9 @@ static void mixes(const char *file, int line, const char *text, nc_dtype compute
     nc_text_release(&out);
     bench_release(&b);
 }
-#define MIXES_AS(opset, type, graph, want) mixes(__FILE__, __LINE__, "<opset: \"\" " opset "> g " graph, type, want)
+#define MIXES_AS(opset, type, graph, want) \
+    mixes(__FILE__, __LINE__, "<opset: \"\" " opset "> g " graph, type, false, want)
+#define MIXES_TO_INFER(graph, want) mixes(__FILE__, __LINE__, "<opset: \"\" 17> g " graph, NC_FLOAT16, true, want)
 #define MIXES(graph, want) MIXES_AS("17", NC_FLOAT16, graph, want)
 
 #define WB "const float[2,2] w = {1, 2, 3, 4}, const float[2] b = {1, 2}"
@@ -187,4 +190,37 @@ TEST(mixed_attention_keeps_its_mask) {
              "  y_bfloat16 = Attention(q_bfloat16, q_bfloat16, q_bfloat16, m) \"Attention_2\"\n"
              "  y = Cast<to = 1>(y_bfloat16)\n"
              "}\n");
+}
+
+/* Where no gradient is asked for a norm is narrow, and what is added to the value that it norms; a softmax is not. */
+TEST(mixed_norms_of_a_model_that_only_infers) {
+    MIXES_TO_INFER("(float[n,2] x) => (y, z) <" WB "> { float[n,2] k = LayerNormalization(x, b); "
+                   "float[n,2] h = MatMul(k, w); y = Add(x, h); z = Softmax(h) }",
+
+                   "=> (float[n,2] y, float[n,2] z)\n"
+                   "<const float[2,2] w = {1, 2, 3, 4},\n"
+                   " const float[2] b = {1, 2}>\n"
+                   "{\n"
+                   "  x_float16 = Cast<to = 10>(x)\n"
+                   "  b_float16 = Cast<to = 10>(b)\n"
+                   "  k_float16 = LayerNormalization(x_float16, b_float16) \"LayerNormalization_3\"\n"
+                   "  w_float16 = Cast<to = 10>(w)\n"
+                   "  h_float16 = MatMul(k_float16, w_float16) \"MatMul_5\"\n"
+                   "  h = Cast<to = 1>(h_float16)\n"
+                   "  y_float16 = Add(x_float16, h_float16) \"Add_7\"\n"
+                   "  y = Cast<to = 1>(y_float16)\n"
+                   "  z = Softmax(h)\n"
+                   "}\n");
+    MIXES("(float[n,2] x) => (y) <" WB "> { float[n,2] h = MatMul(x, w); y = LayerNormalization(h, b) }",
+
+          "=> (float[n,2] y)\n"
+          "<const float[2,2] w = {1, 2, 3, 4},\n"
+          " const float[2] b = {1, 2}>\n"
+          "{\n"
+          "  x_float16 = Cast<to = 10>(x)\n"
+          "  w_float16 = Cast<to = 10>(w)\n"
+          "  h_float16 = MatMul(x_float16, w_float16) \"MatMul_3\"\n"
+          "  h = Cast<to = 1>(h_float16)\n"
+          "  y = LayerNormalization(h, b)\n"
+          "}\n");
 }

@@ -333,6 +333,8 @@ def test_a_session_on_a_stream_of_the_callers():
     y = nacre.OrtValue.ortvalue_from_numpy(np.zeros((2, 2), np.float32), "cuda", 0)
     s.run_with_iobinding(bound(s, x, y))
     close(y.numpy(), WANT[0], "device_f32")
+    del stream  # the session keeps it
+    close(s.run(["y"], {"x": X})[0], WANT[0], "device_f32")
     with pytest.raises(nacre.InvalidArgument, match="user_compute_stream: expected a whole number, got 'first'"):
         on_stream("first")
 

@@ -90,10 +90,12 @@ static const nc_op_version group_versions[] = {
 const nc_card nc_card_instance_normalization = {.name = "InstanceNormalization",
                                                 .doc = "Mean 0 and variance 1 of each image's channels, then scaled.",
                                                 .versions = instance_versions,
+                                                .traits = NC_NORMS,
                                                 .infer = instance_infer,
                                                 .decompose = instance_decompose};
 const nc_card nc_card_group_normalization = {.name = "GroupNormalization",
                                              .doc = "Mean 0 and variance 1 of groups of channels, then scaled.",
                                              .versions = group_versions,
+                                             .traits = NC_NORMS,
                                              .infer = group_infer,
                                              .decompose = group_decompose};
