@@ -63,7 +63,7 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)stream_new},
                               {Py_tp_dealloc, (void *)stream_dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
-                              {Py_tp_doc, (void *)"Stream(env, device, handle=0, owner=None): work of a device, in order."},
+                              {Py_tp_doc, (void *)"Stream(env, device, handle=0, owner=None): work in order."},
                               {0, NULL}};
 static PyType_Spec spec = {"nacre._core.Stream", sizeof(ncx_stream), 0, Py_TPFLAGS_DEFAULT, slots};
 

@@ -20,6 +20,7 @@ typedef struct mix {
     nc_dtype narrow;
     const nc_card *cast;
     const nc_op_version *version;
+    int first_id; /* of what is made here */
 } mix;
 
 static bool is_f32(const nc_value *v) {
@@ -104,11 +105,12 @@ static nc_code narrowed_view(const mix *x, nc_node *view, nc_value **out) {
     return NC_OK;
 }
 
-/* What v was cast to for somebody else; NULL: nothing. Nodes are visited in order, so such a Cast stands before. */
+/* What v was cast to for somebody else; NULL: nothing. Nodes are visited in order, so a Cast that was made for one
+ * stands before the next; one of the model's own may stand anywhere. */
 static nc_value *behind_cast(const mix *x, const nc_value *v) {
     for (int i = 0; i < v->uses.n; i++) {
         const nc_node *n = v->uses.v[i].node;
-        if (n != NULL && n->graph == x->g && n->card == x->cast && is_narrow_cast(n, x->narrow)) return n->out[0];
+        if (n != NULL && n->id >= x->first_id && n->card == x->cast && is_narrow_cast(n, x->narrow)) return n->out[0];
     }
     return NULL;
 }
@@ -164,8 +166,9 @@ static bool follows(const mix *x, const nc_node *n) {
     if (!(n->card->traits & kinds) || n->card->traits & NC_WIDE) return false;
     for (int i = 0; i < n->n_in; i++) {
         if (!is_wanted(n, i)) continue;
-        bool is_narrow = before_cast(x, n->in[i]) != NULL || (x->m->infers_only && behind_cast(x, n->in[i]) != NULL);
-        if (!is_narrow && !fits(x, n->in[i])) return false;
+        bool is_narrow = before_cast(x, n->in[i]) != NULL;
+        bool has_narrow = x->m->infers_only && behind_cast(x, n->in[i]) != NULL;
+        if (!is_narrow && !has_narrow && !fits(x, n->in[i])) return false;
         any |= is_narrow;
     }
     return any;
@@ -228,7 +231,7 @@ static bool narrows(const mix *x, const nc_node *n) {
 }
 
 nc_code nc_transform_mixed(nc_work *w, nc_model *m, nc_dtype compute) {
-    mix x = {.w = w, .m = m, .g = m->main, .narrow = compute};
+    mix x = {.w = w, .m = m, .g = m->main, .narrow = compute, .first_id = m->next_id};
     x.cast = nc_rewrite_card(m, "Cast", compute, &x.version);
     if (x.cast == NULL)
         NC_FAIL(w, NC_E_UNSUPPORTED, "the model's opset %lld has no Cast to %s", (long long)nc_model_opset(m, ""),

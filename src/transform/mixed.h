@@ -8,8 +8,8 @@
 /* compute: FLOAT16 or BFLOAT16. The model is inferred, and stays so. Sums of products (trait NC_NARROWS) take narrow
  * operands, but for those that the card sets apart (attention's mask); a view in front of them is one of the narrow
  * form. Formulas and views follow where all their operands are narrow or constants that fit; all others, and those of
- * trait NC_WIDE, see f32, as do inputs, outputs, constants and subgraphs. A model that only infers is mixed as a file of
- * that type: norms take and give narrow values too, and so do sums of a residual that a norm has narrow.
+ * trait NC_WIDE, see f32, as do inputs, outputs, constants and subgraphs. A model that only infers is mixed as a file
+ * of that type: norms take and give narrow values too, and so do sums of a residual that a norm has narrow.
  * UNSUPPORTED: the model's opset has no Cast to that type. */
 NC_MUST nc_code nc_transform_mixed(nc_work *w, nc_model *m, nc_dtype compute);
 

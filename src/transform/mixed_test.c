@@ -224,3 +224,19 @@ TEST(mixed_norms_of_a_model_that_only_infers) {
           "  y = LayerNormalization(h, b)\n"
           "}\n");
 }
+
+/* A Cast that the model has of its own may stand behind the product. */
+TEST(mixed_takes_no_cast_that_comes_later) {
+    MIXES("(float[n,2] x) => (y, c) <" WB "> { y = MatMul(x, w); float16[n,2] c = Cast<to = 10>(x) }",
+
+          "=> (float[n,2] y, float16[n,2] c)\n"
+          "<const float[2,2] w = {1, 2, 3, 4},\n"
+          " const float[2] b = {1, 2}>\n"
+          "{\n"
+          "  x_float16 = Cast<to = 10>(x)\n"
+          "  w_float16 = Cast<to = 10>(w)\n"
+          "  y_float16 = MatMul(x_float16, w_float16) \"MatMul_3\"\n"
+          "  y = Cast<to = 1>(y_float16)\n"
+          "  c = Cast<to = 10>(x)\n"
+          "}\n");
+}

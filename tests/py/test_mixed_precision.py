@@ -234,7 +234,7 @@ def test_what_a_session_cannot_compute_in():
     import nacre
     options = nacre.SessionOptions()
     options.add_session_config_entry("nacre.compute", "int8")
-    with pytest.raises(nacre.InvalidArgument, match="option compute: expected f32, f16 or bf16, got 'int8'"):
+    with pytest.raises(nacre.InvalidArgument, match="option compute: expected f32, tf32, f16 or bf16, got 'int8'"):
         nacre.InferenceSession(cnn()[0].SerializeToString(), options)
     options.add_session_config_entry("nacre.compute", "bf16")
     old = cnn()[0]
