@@ -37,7 +37,7 @@ class Build:
     def parts(self, x, n, axis):
         """Equal parts of x."""
         outs = [self.name("part") for _ in range(n)]
-        self.nodes.append(helper.make_node("Split", [x], outs, axis=axis, **({"num_outputs": n} if OPSET >= 18 else {})))
+        self.nodes.append(helper.make_node("Split", [x], outs, axis=axis))
         return outs
 
     def model(self, inputs, outputs):
