@@ -210,8 +210,6 @@ NOT_MODULES = {
     "quantization.cuda_quantizer": "packs weights for kernels of onnxruntime on CUDA",
     "quantization.neural_compressor": "another quantizer inside of onnxruntime's; its RTN and k_quant are configs here",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
-    "tools.check_onnx_model_mobile_usability": "about execution providers of phones",
-    "tools.mobile_helpers": "about execution providers of phones",
     "tools.ort_format_model": "flatbuffers' classes for .ort files",
     "tools.qnn.add_trans_cast": "fits a model to a file of Qualcomm's converter",
     "tools.qnn.gen_qnn_ctx_onnx_model": "writes EPContext, which Qualcomm's provider alone runs",
