@@ -42,9 +42,6 @@ NOT_NATIVE = {
     "SessionObjectInitializer": "internal", "get_session_initializer": "internal", "opkernel": "internal",
     "schemadef": "internal", "get_all_operator_schema": "internal", "get_all_opkernel_def": "internal",
     "get_registered_ep_kernel_defs": "internal",
-    "pack_fp4_weights_for_cuda_moe_gemm": "quantization tools",
-    "quantize_qdq_matmul_2bits": "quantization tools",
-    "quantize_qdq_matmul_4bits": "quantization tools",
 }
 
 
@@ -207,15 +204,8 @@ NOT_MODULES = {
     "capi._ld_preload": "onnxruntime's wheel needs libraries loaded first",
     "capi.onnxruntime_collect_build_info": "for builds of onnxruntime",
     "quantization.CalTableFlatBuffers": "TensorRT's table of ranges",
-    "quantization.cuda_quantizer": "packs weights for kernels of onnxruntime on CUDA",
-    "quantization.neural_compressor": "another quantizer inside of onnxruntime's; its RTN and k_quant are configs here",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
-    "tools.check_onnx_model_mobile_usability": "about execution providers of phones",
-    "tools.mobile_helpers": "about execution providers of phones",
-    "tools.offline_tuning": "about tuned kernels of providers",
     "tools.ort_format_model": "flatbuffers' classes for .ort files",
-    "tools.pytorch_export_contrib_ops": "torch.onnx writes the standard's operators",
-    "tools.pytorch_export_helpers": "for PyTorch's old exporter",
     "tools.qnn.add_trans_cast": "fits a model to a file of Qualcomm's converter",
     "tools.qnn.gen_qnn_ctx_onnx_model": "writes EPContext, which Qualcomm's provider alone runs",
     "tools.reduced_build_config_parser": "for builds of onnxruntime",
@@ -284,17 +274,10 @@ _RULES = "a step of finding patterns in Python; here the library finds them"
 _SYMPY = "about sympy, which is not needed here"
 #: Names of the modules that are here, and members of their classes, that are not, and why.
 NOT_IN_MODULES = {
-    "quantization.CudaQuantizer": "packs weights for kernels of onnxruntime on CUDA",
-    "quantization.matmul_nbits_quantizer.DefaultWeightOnlyQuantizer": "functions do it: rounded, along_axis",
-    "quantization.matmul_nbits_quantizer.HQQWeightOnlyQuantizer": "a function does it: half_quadratic",
-    "quantization.matmul_nbits_quantizer.NVAWQ*": "calls NVIDIA's ModelOpt",
-    "quantization.matmul_nbits_quantizer.is_divisible": "internal",
-    "quantization.matmul_nbits_quantizer.ort_convert_str_to_bool": "internal",
-    "quantization.matmul_nbits_quantizer.parse_key_value_pair": "internal",
-    "quantization.matmul_nbits_quantizer.transpose_packed_int4_matrix": "internal",
+    **{f"quantization.neural_compressor.onnx_model.ONNXModel.{n}": "a step of Intel's tool that onnxruntime never takes"
+       for n in ("export", "find_*", "get_scale_zero", "merge_split_models", "re_org_output", "split_model_with_node")},
     "quantization.*Quantizer.*": _INSIDE, "quantization.qdq_quantizer.QDQ*": _INSIDE,
     "quantization.quant_utils.apply_plot": "draws with matplotlib",
-    "tools.infer_input_info": "for PyTorch's old exporter",
     "tools.remove_initializer_from_input.get_args": "a command's",
     "tools.symbolic_shape_infer.as_list": _SYMPY, "tools.symbolic_shape_infer.as_scalar": _SYMPY,
     "tools.symbolic_shape_infer.get_shape_from_sympy_shape": _SYMPY, "tools.symbolic_shape_infer.is_literal": _SYMPY,

@@ -5,7 +5,7 @@ among them; without, the element furthest from 0 becomes the lowest code.
 """
 from __future__ import annotations
 
-from typing import Callable, Tuple
+from typing import Callable, Optional, Tuple
 
 import numpy as np
 
@@ -22,11 +22,13 @@ def _parameters(blocks: np.ndarray, bits: int, symmetric: bool) -> Tuple[np.ndar
     return scale, np.clip(np.floor(0 - low * inverse + np.float32(0.5)), 0, most).astype(np.float32)
 
 
-def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Codes (..., n) in bytes (..., ceil(n * bits / 8)), the first in the lowest bits; the middle code fills up."""
+def _packed(codes: np.ndarray, bits: int, filler: Optional[int] = None) -> np.ndarray:
+    """Codes (..., n) in bytes (..., ceil(n * bits / 8)), the first in the lowest bits; filler, the middle code if none
+    is given, fills up."""
     per = 8 // bits
     room = -codes.shape[-1] % per
-    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, room)], constant_values=1 << (bits - 1))
+    code = 1 << (bits - 1) if filler is None else filler
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, room)], constant_values=code)
     parts = codes.reshape(*codes.shape[:-1], -1, per)
     return np.bitwise_or.reduce(parts << (np.arange(per, dtype=np.uint8) * bits), axis=-1).astype(np.uint8)
 
@@ -54,6 +56,40 @@ def _maker(bits: int) -> Callable[..., None]:
 
 
 quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits = _maker(2), _maker(4), _maker(8)
+
+
+def _plain_maker(bits: int) -> Callable[..., bool]:
+    def quantize(dst: np.ndarray, src: np.ndarray, scale: np.ndarray, zero_points: np.ndarray, block_size: int,
+                 N: int, K: int, is_symmetric: bool) -> bool:
+        """src (K,N) into codes in the same order, as DequantizeLinear reads them, with scale (blocks, N) and zero
+        points. Symmetric codes are signed: whether they are is what it returns."""
+        half, n_blocks = 1 << (bits - 1), -(-int(K) // int(block_size))
+        whole = np.zeros((n_blocks * int(block_size), int(N)), np.float32)
+        whole[:int(K)] = np.asarray(src, np.float32).reshape(int(K), int(N))
+        blocks = whole.reshape(n_blocks, int(block_size), int(N))
+        scales, zeros = _parameters(blocks.swapaxes(1, 2), bits, bool(is_symmetric))
+        scales = scales.astype(scale.dtype).astype(np.float32)
+        numbers = blocks * np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)[:, None]
+        nearest = np.copysign(np.floor(np.abs(numbers, dtype=np.float64) + 0.5), numbers)  # halves away from 0
+        codes = np.clip(nearest + zeros[:, None], 0, 2 * half - 1).astype(np.uint8)
+        codes = codes.reshape(-1, int(N))[:int(K)] ^ np.uint8(half if is_symmetric else 0)
+        dst.reshape(-1)[:] = _packed(codes.reshape(-1), bits, 0)
+        scale.reshape(-1)[:] = scales.reshape(-1).astype(scale.dtype)
+        if not is_symmetric and zero_points.size:
+            zero_points.reshape(-1)[:] = _packed(zeros.astype(np.uint8).reshape(-1), bits, 0)
+        return bool(is_symmetric)
+
+    return quantize
+
+
+quantize_qdq_matmul_2bits, quantize_qdq_matmul_4bits = _plain_maker(2), _plain_maker(4)
+
+
+def pack_fp4_weights_for_cuda_moe_gemm(q_weights: np.ndarray, N: int, K: int) -> np.ndarray:
+    """Codes of 4 bits (N, K/2), two a byte, turned: (K, N/2) in a row."""
+    packed = np.asarray(q_weights, np.uint8).reshape(int(N), int(K) // 2)
+    codes = np.stack([packed & 15, packed >> 4], -1).reshape(int(N), int(K))
+    return _packed(codes.T, 4).reshape(-1)
 
 
 # ---- codes of bitsandbytes ----

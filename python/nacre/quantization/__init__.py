@@ -2,6 +2,7 @@
 from nacre.quantization.calibrate import (CalibraterBase, CalibrationDataReader, CalibrationMethod, MinMaxCalibrater,
                                           TensorData, TensorsData, create_calibrator, load_tensors_data,
                                           save_tensors_data)
+from nacre.quantization.cuda_quantizer import CudaQuantizer
 from nacre.quantization.qdq_quantizer import QDQQuantizer
 from nacre.quantization.quant_utils import QuantFormat, QuantizationMode, QuantType, write_calibration_table
 from nacre.quantization.quantize import (DynamicQuantConfig, QuantConfig, StaticQuantConfig, get_qdq_config, quantize,

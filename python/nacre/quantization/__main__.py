@@ -71,11 +71,11 @@ def weights_alone(model: str, told: argparse.Namespace) -> None:
         config: Any = few_bits.HQQWeightOnlyQuantConfig(told.block, told.bits, op_types_to_quantize=told.op)
     elif told.search == "k_quant":
         config = few_bits.KQuantWeightOnlyQuantConfig(op_types_to_quantize=told.op)
-        config.bits, config.block_size, config.is_symmetric = told.bits, told.block, told.symmetric
     else:
         config = few_bits.DefaultWeightOnlyQuantConfig(told.block, told.symmetric, op_types_to_quantize=told.op,
                                                        bits=told.bits)
-    quantizer = few_bits.MatMulNBitsQuantizer(model, nodes_to_exclude=told.exclude, algo_config=config)
+    quantizer = few_bits.MatMulNBitsQuantizer(model, told.bits, told.block, told.symmetric, algo_config=config,
+                                              nodes_to_exclude=told.exclude)
     quantizer.process()
     quantizer.model.save_model_to_file(told.out, told.external)
 

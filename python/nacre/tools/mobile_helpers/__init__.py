@@ -1,0 +1,1 @@
+"""What phones make of a model, by the names of onnxruntime.tools.mobile_helpers."""
