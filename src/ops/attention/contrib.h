@@ -11,6 +11,7 @@ typedef struct nc_msattn {
     nc_value *q, *k, *v; /* all (B,T,heads*D), or all (B,heads,T,D) */
     nc_value *past_k, *past_v;
     nc_value *bias; /* added to scores, broadcast to (B,heads,S,T) */
+    nc_value *lens; /* (B): how many of the keys count */
     int64_t heads;
     bool causal;
     const nc_node *node; /* its `scale` counts unless it is absent or 0 */
@@ -18,6 +19,16 @@ typedef struct nc_msattn {
 
 /* Attention with outputs Y, present_key, present_value, scores as wanted says; scores are those before softmax. */
 nc_node *nc_msattn_build(nc_builder *b, const nc_msattn *a, const bool *wanted);
+
+/* The type that the model declares for the scores, output 3 of n, or t; those of `keys` (rank 1) keys as that type. */
+nc_dtype nc_msattn_scores_type(const nc_node *n, nc_dtype t);
+nc_value *nc_msattn_scores(nc_builder *b, const nc_node *n, nc_value *scores, nc_value *keys);
+
+/* Writes a's keys and values (B,heads,L,D) into the caches past_k and past_v, which become *present: behind their rows,
+ * or from row `length` (one element) on where that is not NULL. a then attends to the first *keys (rank 1) rows, a
+ * single query's past ones taken from the beams that `from` (groups,beams,most) names, where it is not NULL. */
+NC_MUST nc_code nc_msattn_cached(nc_builder *b, nc_msattn *a, nc_value *length, nc_value *from, nc_value **keys,
+                                 nc_value **present);
 
 /* Queries of `heads` heads, keys and values of `kv` each, that stand side by side in the columns of `all` (B,S,...). */
 NC_MUST nc_code nc_msattn_apart(nc_builder *b, nc_value *all, int64_t heads, int64_t kv, nc_value **qkv);

@@ -97,15 +97,25 @@ nc_value *nc_msattn_mask(nc_builder *b, const nc_node *n, nc_value *mask, nc_val
 /* ---- attention ---- */
 
 nc_node *nc_msattn_build(nc_builder *b, const nc_msattn *a, const bool *wanted) {
-    nc_value *in[6] = {a->q, a->k, a->v, a->bias, a->past_k, a->past_v};
+    nc_value *in[7] = {a->q, a->k, a->v, a->bias, a->past_k, a->past_v, a->lens};
     double scale = nc_contrib_float(a->node, "scale", 0);
-    int n_in = a->past_v != NULL ? 6 : a->bias != NULL ? 4 : 3;
+    int n_in = a->lens != NULL ? 7 : a->past_v != NULL ? 6 : a->bias != NULL ? 4 : 3;
     nc_attr attrs[5] = {{.name = "q_num_heads", .kind = NC_A_INT, .i = a->heads},
                         {.name = "kv_num_heads", .kind = NC_A_INT, .i = a->heads},
                         {.name = "is_causal", .kind = NC_A_INT, .i = a->causal},
                         {.name = "qk_matmul_output_mode", .kind = NC_A_INT, .i = 2},
                         {.name = "scale", .kind = NC_A_FLOAT, .f = (float)scale}};
     return nc_build_newest(b, "Attention", in, n_in, wanted, 4, attrs, scale != 0 ? 5 : 4);
+}
+
+nc_dtype nc_msattn_scores_type(const nc_node *n, nc_dtype t) {
+    const nc_value *v = n->n_out > 3 ? n->out[3] : NULL;
+    return v != NULL && v->type != NULL && v->type->elem != NC_UNDEFINED ? v->type->elem : t;
+}
+
+nc_value *nc_msattn_scores(nc_builder *b, const nc_node *n, nc_value *scores, nc_value *keys) {
+    scores = nc_build1(b, "Slice", 4, scores, vector(b, 0), keys, vector(b, 3));
+    return b->code == NC_OK ? nc_build_cast(b, scores, nc_msattn_scores_type(n, scores->type->elem)) : NULL;
 }
 
 /* ---- queries and keys ---- */

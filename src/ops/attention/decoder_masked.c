@@ -1,6 +1,6 @@
 /* ops/attention/decoder_masked.c: the cards of DecoderMaskedSelfAttention and DecoderMaskedMultiHeadAttention
  * (com.microsoft): one new token, over caches that may have room beyond it and whose rows may have come from other
- * beams. They are TensorScatter and Attention of ai.onnx. */
+ * beams (contrib_cache.c). They are Attention of ai.onnx. */
 #include "ops/attention/contrib.h"
 
 /* Where the operands stand; 0: there is none. past_v 0: past_k holds keys, then values. */
@@ -77,12 +77,6 @@ static nc_code columns_of(nc_infer *c, const masked_kind *kind, const nc_dim **D
     return NC_OK;
 }
 
-/* The type that the model declares for the scores, or the query's. */
-static nc_dtype scores_type(const nc_node *n, nc_dtype t) {
-    const nc_value *v = n->n_out > 3 ? n->out[3] : NULL;
-    return v != NULL && v->type != NULL && v->type->elem != NC_UNDEFINED ? v->type->elem : t;
-}
-
 static nc_code multi_infer(nc_infer *c) {
     const masked_kind *kind = c->node->card->own;
     const nc_type *x = nc_in(c, X);
@@ -93,7 +87,7 @@ static nc_code multi_infer(nc_infer *c) {
     if (has(c, kind->past_k) != has(c, kind->past_v))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "past_key and past_value must come together");
     if (x == NULL) return NC_OK;
-    nc_dtype t = scores_type(c->node, x->elem);
+    nc_dtype t = nc_msattn_scores_type(c->node, x->elem);
     const nc_dim *B = nc_in_dim(c, X, 0), *rows = NULL, *keys = NULL;
     if (nc_in_rank(c, kind->key, &rank) && rank == 4) keys = rows = nc_in_dim(c, kind->key, 2);
     if (has(c, kind->past_k)) rows = rows_of(c, nc_in_dim(c, kind->past_k, 2)), keys = shares(c->node) ? NULL : rows;
@@ -112,12 +106,6 @@ static nc_code multi_infer(nc_infer *c) {
 }
 
 /* ---- decomposition ---- */
-
-typedef struct caches {
-    nc_value *k, *v;           /* (B,heads,rows,D), with the new token */
-    nc_value *keys;            /* rank 1: how many of the rows there are */
-    nc_value *k_seen, *v_seen; /* those rows, each from its beam */
-} caches;
 
 /* q, k and v (B,1,columns), biased; keys and values with heads first stay as they are. */
 static nc_code operands(nc_builder *b, const nc_node *n, const masked_kind *kind, nc_value **qkv) {
@@ -142,59 +130,9 @@ static nc_code operands(nc_builder *b, const nc_node *n, const masked_kind *kind
     return b->code;
 }
 
-static nc_value *counted(nc_builder *b, nc_value *n) {
-    nc_value *scalar = nc_build1(b, "Squeeze", 2, n, one(b, 0));
-    return nc_build1(b, "Range", 3, nc_build_int(b, 0), scalar, nc_build_int(b, 1));
-}
-
-/* Rows of x (B*beams,heads,T,D), row k of each beam taken from the beam that `from` (B,beams,most) names; the last row,
- * which is new, from its own. */
-static nc_value *from_beams(nc_builder *b, nc_value *x, nc_value *from) {
-    nc_attr first = {.name = "axis", .kind = NC_A_INT, .i = 0};
-    if (from == NULL || b->code != NC_OK) return x;
-    nc_value *beams = nc_contrib_size(b, from, 1), *T = nc_contrib_size(b, x, 2);
-    nc_value *group = counted(b, nc_contrib_size(b, from, 0));
-    group = nc_build1(b, "Unsqueeze", 2, nc_build1(b, "Mul", 2, group, beams), nc_build_ints(b, (int64_t[]){1, 2}, 2));
-    from = nc_build1(b, "Slice", 4, nc_build_cast(b, from, NC_INT64), one(b, 0), T, one(b, 2));
-    nc_value *old = nc_build1(b, "Less", 2, counted(b, T), nc_build1(b, "Sub", 2, T, one(b, 1)));
-    nc_value *self = nc_build1(b, "Unsqueeze", 2, counted(b, beams), one(b, 1));
-    nc_value *at = nc_build1(b, "Add", 2, nc_build1(b, "Where", 3, old, from, self), group);
-    nc_value *rows[2] = {nc_contrib_size(b, x, 0), T};
-    at = nc_build1(b, "Reshape", 2, at, nc_attn_join(b, rows, 2, 0));
-    at = nc_build1(b, "Unsqueeze", 2, at, nc_build_ints(b, (int64_t[]){1, 3}, 2));
-    nc_value *in[2] = {x, nc_build1(b, "Expand", 2, at, nc_build_shape(b, x))};
-    return nc_build_attr1(b, "", "GatherElements", in, 2, &first, 1);
-}
-
-/* past, or past with one row more, and x (B,heads,1,D) in its row `at` (rank 1). */
-static nc_value *written(nc_builder *b, const nc_node *n, nc_value *past, nc_value *x, nc_value *at) {
-    if (!shares(n)) return nc_attn_join(b, (nc_value *[]){past, x}, 2, 2);
-    nc_value *in[3] = {past, x, nc_build1(b, "Expand", 2, at, nc_contrib_size(b, x, 0))};
-    return nc_build_newest1(b, "TensorScatter", in, 3, NULL, 0);
-}
-
-static nc_code caches_of(nc_builder *b, const nc_node *n, const masked_kind *kind, nc_value *const *past,
-                         nc_value *const *qkv, caches *c) {
-    nc_value *length = nc_contrib_in(n, kind->length), *from = nc_contrib_in(n, kind->indirection);
-    int64_t heads = nc_attr_int(n, "num_heads");
-    c->k = nc_attn_to_heads(b, qkv[1], heads), c->v = nc_attn_to_heads(b, qkv[2], heads);
-    if (b->code != NC_OK) return b->code;
-    c->keys = nc_contrib_size(b, c->k, 2);
-    c->k_seen = c->k, c->v_seen = c->v;
-    if (past[0] == NULL) return b->code;
-    nc_value *at = shares(n) ? nc_build_cast(b, nc_build1(b, "Reshape", 2, length, one(b, 1)), NC_INT64)
-                             : nc_contrib_size(b, past[0], 2);
-    c->keys = nc_build1(b, "Add", 2, at, nc_build_int(b, 1));
-    c->k = written(b, n, past[0], c->k, at), c->v = written(b, n, past[1], c->v, at);
-    c->k_seen = from_beams(b, nc_build1(b, "Slice", 4, c->k, one(b, 0), c->keys, one(b, 2)), from);
-    c->v_seen = from_beams(b, nc_build1(b, "Slice", 4, c->v, one(b, 0), c->keys, one(b, 2)), from);
-    return b->code;
-}
-
 static nc_code masked_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const masked_kind *kind = n->card->own;
-    nc_value *qkv[3], *past[2], *whole = nc_contrib_in(n, kind->past_k);
-    caches c = {0};
+    nc_value *qkv[3], *past[2], *present[2], *whole = nc_contrib_in(n, kind->past_k);
     if (n->in[X]->type == NULL || n->in[X]->type->rank < 0)
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
     NC_TRY(operands(b, n, kind, qkv));
@@ -204,24 +142,28 @@ static nc_code masked_decompose(nc_builder *b, const nc_node *n, nc_value **out)
         past[i] = kind->past_v > 0 ? nc_contrib_in(n, i == 0 ? kind->past_k : kind->past_v)
                                    : nc_build_attr1(b, "", "Gather", half, 2, &first, 1);
     }
-    NC_TRY(caches_of(b, n, kind, past, qkv, &c));
-    nc_msattn a = {.k = c.k_seen, .v = c.v_seen, .heads = nc_attr_int(n, "num_heads"), .node = n};
+    nc_msattn a = {.past_k = past[0], .past_v = past[1], .heads = nc_attr_int(n, "num_heads"), .node = n};
     a.q = nc_attn_to_heads(b, qkv[0], a.heads);
+    present[0] = a.k = nc_attn_to_heads(b, qkv[1], a.heads), present[1] = a.v = nc_attn_to_heads(b, qkv[2], a.heads);
+    NC_TRY(b->code);
+    nc_value *keys = nc_contrib_size(b, a.k, 2), *length = shares(n) ? nc_contrib_in(n, kind->length) : NULL;
+    if (past[0] != NULL)
+        NC_TRY(nc_msattn_cached(b, &a, length, nc_contrib_in(n, kind->indirection), &keys, present));
     nc_value *mask = nc_contrib_in(n, kind->mask), *bias = nc_contrib_in(n, kind->attention_bias);
-    if (mask != NULL) a.bias = nc_msattn_mask(b, n, mask, qkv[0], c.keys);
+    if (mask != NULL) a.bias = nc_msattn_mask(b, n, mask, qkv[0], keys);
     if (bias != NULL) a.bias = nc_contrib_add(b, bias, a.bias);
     nc_node *attention = nc_msattn_build(b, &a, (const bool[]){true, false, false, nc_contrib_wants(n, 3)});
     if (attention == NULL) return b->code;
     out[0] = nc_attn_from_heads(b, attention->out[0]);
     if (kind->past_v == 0) {
-        nc_value *both[2] = {nc_build1(b, "Unsqueeze", 2, c.k, one(b, 0)),
-                             nc_build1(b, "Unsqueeze", 2, c.v, one(b, 0))};
+        nc_value *both[2] = {nc_build1(b, "Unsqueeze", 2, present[0], one(b, 0)),
+                             nc_build1(b, "Unsqueeze", 2, present[1], one(b, 0))};
         out[1] = nc_attn_join(b, both, 2, 0);
         return b->code;
     }
-    if (nc_contrib_wants(n, 1)) out[1] = c.k;
-    if (nc_contrib_wants(n, 2)) out[2] = c.v;
-    if (nc_contrib_wants(n, 3)) out[3] = nc_build_cast(b, attention->out[3], scores_type(n, a.q->type->elem));
+    for (int i = 1; i < 3; i++)
+        if (nc_contrib_wants(n, i)) out[i] = present[i - 1];
+    if (nc_contrib_wants(n, 3)) out[3] = nc_msattn_scores(b, n, attention->out[3], keys);
     return b->code;
 }
 

@@ -1,6 +1,6 @@
 /* ops/attention/multi_head.c: the card of MultiHeadAttention (com.microsoft): queries, keys and values that are ready,
- * apart or packed (B,S,heads,3,D) and (B,T,heads,2,D), keys and values with heads first (B,heads,T,D) too. It runs, and
- * is differentiated, as Attention of ai.onnx. */
+ * apart or packed (B,S,heads,3,D) and (B,T,heads,2,D), keys and values with heads first (B,heads,T,D) too; caches that
+ * grow, or that have room (contrib_cache.c). It runs, and is differentiated, as Attention of ai.onnx. */
 #include "ops/attention/contrib.h"
 
 enum { QUERY, KEY, VALUE, BIAS, MASK, ATTENTION_BIAS, PAST_K, PAST_V, PAST_LENGTH, INDIRECTION };
@@ -67,11 +67,13 @@ static nc_code read_sizes(nc_infer *c, sizes *s) {
     return key_sizes(c, rank_k, s);
 }
 
+/* Caches with room behind the past: past_sequence_length says how much of them is one. */
+static bool shares(const nc_node *n) {
+    return nc_contrib_in(n, PAST_K) != NULL && nc_contrib_in(n, PAST_LENGTH) != NULL;
+}
+
 static nc_code check_options(nc_infer *c, const sizes *s) {
-    for (int i = PAST_LENGTH; i <= INDIRECTION; i++)
-        if (has(c, i))
-            NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is given, expected a past of its true length",
-                    c->node->version->in[i].name);
+    if (shares(c->node)) NC_TRY(nc_in_single(c, PAST_LENGTH));
     if (has(c, PAST_K) != has(c, PAST_V)) NC_FAIL(c->w, NC_E_BAD_GRAPH, "past_key and past_value must come together");
     NC_TRY(nc_msattn_check_heads(c, "num_heads", s->Dq, "query"));
     NC_TRY(nc_msattn_check_heads(c, "num_heads", s->Dv, "value"));
@@ -86,12 +88,6 @@ static nc_code check_past(nc_infer *c, int i, const nc_dim *const *want) {
     return nc_in_expect(c, i, 2, nc_in_dim(c, PAST_K, 2));
 }
 
-/* The type that the model declares for the scores, or the query's. */
-static nc_dtype scores_type(const nc_node *n, nc_dtype t) {
-    const nc_value *v = n->n_out > 3 ? n->out[3] : NULL;
-    return v != NULL && v->type != NULL && v->type->elem != NC_UNDEFINED ? v->type->elem : t;
-}
-
 static nc_code multi_head_infer(nc_infer *c) {
     const nc_type *q = nc_in(c, QUERY);
     int64_t heads = nc_attr_int(c->node, "num_heads");
@@ -100,16 +96,17 @@ static nc_code multi_head_infer(nc_infer *c) {
     NC_TRY(read_sizes(c, &s));
     NC_TRY(check_options(c, &s));
     if (q == NULL) return NC_OK;
-    nc_dtype t = scores_type(c->node, q->elem);
+    nc_dtype t = nc_msattn_scores_type(c->node, q->elem);
     if (s.B == NULL || s.L == NULL || s.Dv == NULL) {
         for (int i = 0; i < 4; i++) NC_TRY(nc_out_unknown(c, i, i == 3 ? t : q->elem, i == 0 ? 3 : 4));
         return NC_OK;
     }
     const nc_dim *H = nc_dim_const(c->dims, heads);
     const nc_dim *P = has(c, PAST_K) ? nc_in_dim(c, PAST_K, 2) : nc_dim_const(c->dims, 0);
-    const nc_dim *T = P != NULL ? nc_dim_add(c->dims, P, s.L) : nc_fresh(c, "keys");
-    const nc_dim *present_k[4] = {s.B, H, T, nc_dim_floordiv(c->dims, s.Dq, H)};
-    const nc_dim *present_v[4] = {s.B, H, T, nc_dim_floordiv(c->dims, s.Dv, H)};
+    const nc_dim *T = P != NULL && !shares(c->node) ? nc_dim_add(c->dims, P, s.L) : nc_fresh(c, "keys");
+    const nc_dim *rows = !shares(c->node) ? T : P != NULL ? P : nc_fresh(c, "rows");
+    const nc_dim *present_k[4] = {s.B, H, rows, nc_dim_floordiv(c->dims, s.Dq, H)};
+    const nc_dim *present_v[4] = {s.B, H, rows, nc_dim_floordiv(c->dims, s.Dv, H)};
     if (has(c, PAST_K)) NC_TRY(check_past(c, PAST_K, present_k));
     if (has(c, PAST_V)) NC_TRY(check_past(c, PAST_V, present_v));
     NC_TRY(nc_msattn_check_mask(c, MASK, s.B, s.S, T));
@@ -169,16 +166,21 @@ static nc_code multi_head_decompose(nc_builder *b, const nc_node *n, nc_value **
                    .causal = nc_attr_int(n, "unidirectional") != 0,
                    .node = n};
     NC_TRY(operands(b, n, &a));
-    nc_value *mask = nc_contrib_in(n, MASK);
-    if (mask != NULL) a.bias = nc_msattn_mask(b, n, mask, n->in[QUERY], nc_msattn_keys(b, a.k, a.past_k));
+    nc_value *mask = nc_contrib_in(n, MASK), *keys = nc_msattn_keys(b, a.k, a.past_k), *present[2];
+    bool wanted[4] = {true}, shared = shares(n);
+    if (shared) {
+        a.q = nc_attn_to_heads(b, a.q, a.heads);
+        a.k = nc_attn_to_heads(b, a.k, a.heads), a.v = nc_attn_to_heads(b, a.v, a.heads);
+        NC_TRY(nc_msattn_cached(b, &a, n->in[PAST_LENGTH], nc_contrib_in(n, INDIRECTION), &keys, present));
+    }
+    if (mask != NULL) a.bias = nc_msattn_mask(b, n, mask, n->in[QUERY], keys);
     if (nc_contrib_in(n, ATTENTION_BIAS) != NULL) a.bias = nc_contrib_add(b, n->in[ATTENTION_BIAS], a.bias);
-    bool wanted[4] = {true};
-    for (int i = 1; i < 4; i++) wanted[i] = nc_contrib_wants(n, i);
+    for (int i = 1; i < 4; i++) wanted[i] = nc_contrib_wants(n, i) && !(shared && i < 3);
     nc_node *attention = nc_msattn_build(b, &a, wanted);
     if (attention == NULL) return b->code;
     out[0] = a.q->type->rank == 4 ? nc_attn_from_heads(b, attention->out[0]) : attention->out[0];
-    for (int i = 1; i < 3 && i < n->n_out; i++) out[i] = attention->out[i];
-    if (wanted[3]) out[3] = nc_build_cast(b, attention->out[3], scores_type(n, a.q->type->elem));
+    for (int i = 1; i < 3 && i < n->n_out; i++) out[i] = shared ? present[i - 1] : attention->out[i];
+    if (wanted[3]) out[3] = nc_msattn_scores(b, n, attention->out[3], keys);
     return b->code;
 }
 
@@ -197,6 +199,7 @@ const nc_card nc_card_multi_head_attention = {.name = "MultiHeadAttention",
                                               .domain = NC_MICROSOFT,
                                               .doc = "Attention of queries, keys and values, apart or packed.",
                                               .versions = versions,
+                                              .host_in = 1u << PAST_LENGTH,
                                               .no_grad_in = 1u << MASK | 1u << PAST_LENGTH | 1u << INDIRECTION,
                                               .infer = multi_head_infer,
                                               .decompose = multi_head_decompose};

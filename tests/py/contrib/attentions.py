@@ -147,11 +147,34 @@ def multis():
     yield case("past", op, [q, k[:, :S], w, None, None, None, *past], outputs=3, **base)
     yield case("past_mask", op, [q, k[:, :S], w, f(3 * N), MASKS["keys"](S + 2), f(B, H, S, S + 2), *past],
                outputs=3, unidirectional=1, **base)
+    yield from rooms(op, base)
     for t in (np.float16, BF16, np.float64):
         def plain(q, k, v, t=t):
             return [joined(attend(*(heads(p) for p in doubled(q, k, v)))).astype(t)]
         yield case(np.dtype(t).name, op, [x.astype(t) for x in (q, k, v)], reference=plain, **base,
                    tolerance="op_f64" if t is np.float64 else None)
+
+
+def rooms(op, base):
+    """Caches with room: past_sequence_length says where new rows go; cache_indirection, which beam a single query's
+    past rows are of."""
+    M, P = 8, 3
+    room, base = [f(B, H, M, D), f(B, H, M, D)], {**base, "outputs": 3}
+    for rows in (1, S):
+        q, k, v = f(B, rows, N), f(B, rows, N), f(B, rows, N)
+        for at in (0, P, M - rows):
+            yield case(f"room{at}_{rows}", op, [q, k, v, None, None, None, *room, i(at)], **base)
+        yield case(f"room_scalar_{rows}", op, [q, k, v, f(3 * N), None, None, *room, np.array(P, np.int32)], **base)
+        yield case(f"room_causal_{rows}", op, [q, k, v, None, None, None, *room, i(P)], unidirectional=1, **base)
+        yield case(f"room_mask_{rows}", op, [q, k, v, None, MASKS["keys"](P + rows), f(B, 1, rows, P + rows), *room,
+                                            i(P)], **base)
+        yield case(f"room_scores_{rows}", op, [q, k, v, None, None, None, *room, i(P)], **{**base, "outputs": 4},
+                   types={3: np.float32})
+        for beams in (1, 2):
+            beam = R.integers(0, beams, (B // beams, beams, M)).astype(np.int32)
+            yield case(f"room_beams{beams}_{rows}", op, [q, k, v, None, None, None, *room, i(P), beam], **base)
+        yield case(f"beams_without_length_{rows}", op, [q, k, v, None, None, None, *room, None, beam], **base)
+        yield case(f"length_without_past_{rows}", op, [q, k, v, None, None, None, None, None, i(P)], **base)
 
 
 # ---- rotary ----
@@ -393,8 +416,8 @@ REFUSED = [
      ["bias is 23", "expected 24"]),
     (case("past", "MultiHeadAttention", [f(B, S, N), f(B, S, N), f(B, S, N), None, None, None, f(B, H, 2, D)],
           num_heads=H), ["past_key and past_value"]),
-    (case("room", "MultiHeadAttention", [f(B, S, N), f(B, S, N), f(B, S, N), None, None, None, f(B, H, 2, D),
-                                         f(B, H, 2, D), i(2)], num_heads=H), ["past_sequence_length"]),
+    (case("room", "MultiHeadAttention", [f(B, S, N), f(B, S, N), f(B, S, N), None, None, None, f(B, H, 8, D),
+                                         f(B, H, 8, D), i(2, 2)], num_heads=H), ["past_sequence_length is 2"]),
     (case("rank", "RotaryEmbedding", [f(3, 4), np.int64([[0]]), f(5, 2), f(5, 2)]), ["input has 2 dims"]),
     (case("ids", "RotaryEmbedding", [f(B, S, N), np.int64([0, 1]), f(5, 2), f(5, 2)]), ["position_ids is 2"]),
     (case("part", "RotaryEmbedding", [f(B, S, N), np.int64([0]), f(5, 1), f(5, 1)], rotary_embedding_dim=2),
