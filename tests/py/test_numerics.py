@@ -44,9 +44,9 @@ CASES = {
                    {"direction": "LEFT"}),
     "shift_right": ("BitShift", [ints(np.uint8, 128, 255, 255), ints(np.uint8, 7, 9, 64)], ints(np.uint8, 1, 0, 0),
                     {"direction": "RIGHT"}),
-    "to_int8": ("Cast", [f32(NAN, INF, -INF, 300, -300, 2.9, -2.9)], ints(np.int8, 0, 127, -128, 127, -128, 2, -2),
+    "to_int8": ("Cast", [f32(NAN, INF, -INF, 300, -300, 2.9, -2.9)], ints(np.int8, 0, -1, 0, 44, -44, 2, -2),
                 {"to": T.INT8}),
-    "to_uint8": ("Cast", [f32(NAN, INF, -INF, 300, -300, 2.9)], ints(np.uint8, 0, 255, 0, 255, 0, 2), {"to": T.UINT8}),
+    "to_uint8": ("Cast", [f32(NAN, INF, -INF, 300, -300, 2.9)], ints(np.uint8, 0, 255, 0, 44, 212, 2), {"to": T.UINT8}),
     "to_int64": ("Cast", [f32(NAN, 1e20, -1e20)], ints(np.int64, 0, 2**63 - 1, -2**63), {"to": T.INT64}),
     "int_to_int": ("Cast", [ints(np.int64, 300, -1)], ints(np.uint8, 44, 255), {"to": T.UINT8}),
     "to_bool": ("Cast", [f32(NAN, 0.25, -0.0)], np.array([1, 1, 0], bool), {"to": T.BOOL}),
@@ -65,10 +65,13 @@ for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint
         one, by = ints(kind, 1, 1, high, high), ints(kind, bits - 1, bits, bits + 1, min(high, 255))
         CASES[f"shift_left_{name}"] = ("BitShift", [one, by], ints(kind, 1 << bits - 1, 0, 0, 0), {"direction": "LEFT"})
         CASES[f"shift_right_{name}"] = ("BitShift", [one, by], ints(kind, 0, 0, 0, 0), {"direction": "RIGHT"})
+    through = np.iinfo(np.int32 if bits < 32 else kind)
     for source in (np.float16, np.float32, np.float64):
-        x = np.array([NAN, INF, -INF, -1.5, 7.75, *([1e30, -1e30] if source != np.float16 else [])], source)
+        x = np.array([NAN, INF, -INF, -1.5, 7.75, 300, -300, *([1e30, -1e30] if source != np.float16 else [])], source)
+        cut = [0, *(min(max(int(v), through.min), through.max) if np.isfinite(v) else
+                    through.max if v > 0 else through.min for v in x[1:])]
         CASES[f"cast_{source.__name__}_{name}"] = (
-            "Cast", [x], ints(kind, 0, high, low, max(low, -1), 7, *([high, low] if source != np.float16 else [])),
+            "Cast", [x], np.array([v % 2**bits for v in cut], np.uint64).astype(kind),
             {"to": helper.np_dtype_to_tensor_dtype(np.dtype(kind))})
 for kind in (np.int32, np.int64):
     low, high, name = np.iinfo(kind).min, np.iinfo(kind).max, kind.__name__

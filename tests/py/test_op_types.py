@@ -47,7 +47,6 @@ GAPS = [
 # Run, with a result that the others do not give.
 DIFFERENCES = [
     ("AveragePool", "float", "version 1 does not say whether pads count; here they do not"),
-    ("CastLike", ("int16", "int8", "uint16", "uint8"), "floats out of range saturate; the others wrap"),
     ("CastLike", ("float8e8m0", "string"), "negative numbers, and digits of numbers, are written otherwise"),
     ("CenterCropPad", "string", "strings are padded with empty ones, by the reference with 0"),
     ("DequantizeLinear", "float4e2m1",
@@ -60,6 +59,9 @@ DIFFERENCES = [
 if platform.machine() == "x86_64":
     DIFFERENCES.append(("CastLike", ("int32", "int64", "uint32", "uint64"),
                         "NaN and numbers out of range: what this processor makes of them; here the same everywhere"))
+if platform.machine() == "aarch64":
+    DIFFERENCES.append(("CastLike", ("uint16", "uint8"),
+                        "negative floats: 0 or their low bits by the others' loops; here always their low bits"))
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float": 1e-4, "float64": 1e-6, "double": 1e-6}
 

@@ -66,10 +66,12 @@ template <class T> DEVICE unsigned code_of(const convert_how &h, T v) {
     return h.to == TO_INTEGER ? (unsigned)v & ((1u << OUT) - 1) : code_of(h, (double)v);
 }
 #elif INTEGER
+/* Of 8 and 16 bits: the low ones of an int32. */
 DEVICE Y stored(double v) {
+    if (v != v) return 0;
+    if (sizeof(Y) < 4) return (Y)__double2int_rz(v);
     const bool is_signed = (Y)-1 < (Y)0;
     const double most = is_signed ? (double)(1ull << (8 * sizeof(Y) - 1)) : 2.0 * (1ull << (8 * sizeof(Y) - 1));
-    if (v != v) return 0;
     if (is_signed) return (Y)__double2ll_rz(sizeof(Y) < 8 ? fmin(fmax(v, -most), most - 1) : v);
     return (Y)__double2ull_rz(sizeof(Y) < 8 ? fmin(fmax(v, 0.0), most - 1) : v);
 }

