@@ -192,21 +192,21 @@ TEST(bad_external_paths) {
     write_file(path);
     static const struct {
         const char *location;
-        nc_code code;
-    } cases[] = {{"data", NC_OK},
-                 {"good", NC_OK},
-                 {"link", NC_E_BAD_MODEL},
-                 {"folder/secret", NC_E_BAD_MODEL},
-                 {"abs", NC_E_BAD_MODEL},
-                 {"chain", NC_E_BAD_MODEL},
-                 {"twice", NC_E_BAD_MODEL},
-                 {"loop", NC_E_NO_FILE},
-                 {"..", NC_E_BAD_MODEL},
-                 {"./../secret", NC_E_BAD_MODEL},
-                 {"//etc/hostname", NC_E_BAD_MODEL},
-                 {"data/", NC_E_NO_FILE},
-                 {"folder", NC_E_BAD_MODEL},
-                 {"gone", NC_E_NO_FILE}};
+        const char *text;
+    } cases[] = {{"data", NULL},
+                 {"good", NULL},
+                 {"link", "leaves the model's folder"},
+                 {"folder/secret", "leaves the model's folder"},
+                 {"abs", "leaves the model's folder"},
+                 {"chain", "leaves the model's folder"},
+                 {"twice", "leaves the model's folder"},
+                 {"loop", "not found"},
+                 {"..", "leaves the model's folder"},
+                 {"./../secret", "leaves the model's folder"},
+                 {"//etc/hostname", "leaves the model's folder"},
+                 {"data/", "not found"},
+                 {"folder", "leaves the model's folder"},
+                 {"gone", "not found"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         nc_work w;
         nc_text t = {0};
@@ -214,7 +214,7 @@ TEST(bad_external_paths) {
         nc_work_init(&w);
         put_outside(&t, cases[i].location);
         nc_code code = nc_onnx_load(&w, t.s, t.n, NULL, folder, &test_registry, &m);
-        if (code != cases[i].code)
+        if (code != (cases[i].text ? NC_E_IO : NC_OK) || (cases[i].text && !strstr(w.diag.text, cases[i].text)))
             nc_test_failed(__FILE__, __LINE__, "%s: %d %s", cases[i].location, code, w.diag.text);
         nc_model_destroy(m);
         nc_work_release(&w);

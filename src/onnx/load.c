@@ -143,6 +143,7 @@ static void give_random_ids(nc_loader *l) {
 
 static nc_code take_files(nc_loader *l) {
     nc_map_init(&l->files, &l->w->scratch);
+    nc_map_init(&l->taken, &l->w->scratch);
     for (int i = 0; l->given && i < l->given->n_files; i++) {
         nc_buffer *b = l->given->contents[i];
         if (!NC_PUSH(&l->m->arena, l->m->buffers, b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
@@ -190,9 +191,10 @@ static nc_code load_model(nc_loader *l, nc_bytes b) {
     NC_TRY(nc_pb_read_graph(l->w, pb.graph, &graph));
     NC_TRY(keep_text(l, graph.doc_string, &l->m->graph_doc));
     NC_TRY(nc_load_graph(l, pb.graph, NULL, l->m->main));
-    if (l->given && l->n_taken < l->given->n)
-        NC_FAIL(l->w, NC_E_ARGUMENT, "%d initializers were given, the model has %d of these names", l->given->n,
-                l->n_taken);
+    for (int i = 0; l->given && i < l->given->n; i++)
+        if (!nc_map_get(&l->taken, l->given->names[i]))
+            NC_FAIL(l->w, NC_E_FAIL, "initializer '%.200s' was given, the model has none of that name",
+                    l->given->names[i]);
     give_random_ids(l);
     return NC_OK;
 }

@@ -43,10 +43,10 @@ static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p) 
             ok = parse_u64(e.value, &p->offset);
         else if (is(e.key, "length"))
             p->has_length = ok = parse_u64(e.value, &p->length);
-        if (!ok) NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': external_data offset or length is not a number", what);
+        if (!ok) NC_FAIL(l->w, NC_E_IO, "tensor '%.200s': external_data offset or length is not a number", what);
     }
     if (!p->location || !*p->location)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': external_data has no location", what);
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.200s': external_data has no location", what);
     return NC_OK;
 }
 
@@ -84,7 +84,7 @@ nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out) {
 
 /* Begins with the words of onnxruntime, which scripts look for. */
 static nc_code leaves(nc_loader *l, const char *what, const char *location) {
-    NC_FAIL(l->w, NC_E_BAD_MODEL,
+    NC_FAIL(l->w, NC_E_IO,
             "External data path validation failed: tensor '%.100s': external data '%.200s' leaves the model's folder",
             what, location);
 }
@@ -96,10 +96,10 @@ static nc_code map_file(nc_loader *l, const char *what, const char *location, nc
     char *path = nc_arena_printf(&l->w->scratch, "%s/%s", l->folder, location);
     NC_NEED(l->w, path);
     if (!realpath(path, real) || stat(real, &st) != 0)
-        NC_FAIL(l->w, NC_E_NO_FILE, "tensor '%.100s': external data file '%.200s' not found", what, path);
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.100s': external data file '%.200s' not found", what, path);
     if (!lies_in(real, l->folder) && !lies_in(real, l->real_folder)) return leaves(l, what, location);
     if (!S_ISREG(st.st_mode))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' is not a file", what, location);
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.100s': external data '%.200s' is not a file", what, location);
     NC_TRY(nc_load_map(l->w, real, &b));
     if (!NC_PUSH(&l->m->arena, l->m->buffers, b)) {
         nc_buffer_unref(b);
@@ -115,18 +115,18 @@ nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal 
     NC_TRY(read_place(l, b, what, &p));
     nc_buffer *file = nc_map_get(&l->files, p.location);
     if (!l->folder && !file)
-        NC_FAIL(l->w, NC_E_UNSUPPORTED, "tensor '%.200s' has external data, but the model came without a folder", what);
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.200s' has external data, but the model came without a folder", what);
     if (!file && !stays_inside(p.location)) return leaves(l, what, p.location);
     if (!file) NC_TRY(map_file(l, what, p.location, &file));
     if (p.offset > file->bytes)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': offset %llu is beyond the %zu bytes of '%.200s'", what,
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.100s': offset %llu is beyond the %zu bytes of '%.200s'", what,
                 (unsigned long long)p.offset, file->bytes, p.location);
     uint64_t rest = file->bytes - p.offset, length = p.has_length ? p.length : rest;
     if (length > rest)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': %llu bytes at %llu are not in '%.200s' of %zu bytes", what,
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.100s': %llu bytes at %llu are not in '%.200s' of %zu bytes", what,
                 (unsigned long long)length, (unsigned long long)p.offset, p.location, file->bytes);
     if (length != lit->bytes)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': external data has %llu bytes, the dims need %zu", what,
+        NC_FAIL(l->w, NC_E_IO, "tensor '%.200s': external data has %llu bytes, the dims need %zu", what,
                 (unsigned long long)length, lit->bytes);
     lit->keeps = file;
     lit->data = lit->bytes ? (const uint8_t *)file->ptr + p.offset : NULL;

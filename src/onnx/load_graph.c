@@ -111,7 +111,7 @@ static nc_code read_initializers(nc_loader *l, nc_scope *s, nc_bytes b, initiali
         NC_TRY(nc_load_name(l, t.name, "name of an initializer", &name));
         nc_object *given = s->up || s->call ? NULL : nc_load_find_given(l, name);
         NC_TRY(given ? nc_load_given(l, f.b, name, &t, given, &lit) : nc_load_tensor(l, f.b, name, &t, &lit));
-        l->n_taken += given != NULL;
+        if (given && !nc_map_put(&l->taken, name, given)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
         NC_TRY(note_initializer(l, s, all, t.name, lit));
     }
     nc_wire_init(&r, b);

@@ -468,7 +468,7 @@ TEST(load_external_data) {
     }
     run r = {0};
     put_external(&r.t, "data.bin", "3", "8");
-    expect_fail(&r, NC_E_UNSUPPORTED, "without a folder");
+    expect_fail(&r, NC_E_IO, "without a folder");
     unlink(path);
     unlink(link_path);
     rmdir(folder);

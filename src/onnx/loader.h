@@ -55,7 +55,7 @@ typedef struct nc_loader {
     const char *real_folder;    /* where the model file really lies, links followed; may be NULL */
     nc_map files;               /* external location -> nc_buffer */
     const nc_onnx_given *given; /* NULL: nothing */
-    int n_taken;                /* initializers that the caller gave and the graph has */
+    nc_map taken;               /* initializers that the caller gave and the graph has, by name */
     nc_map functions;           /* "domain|name|overload" -> nc_function */
     int depth, n_open;          /* graphs in graphs; calls in calls */
     int64_t n_nodes, n_values, n_calls;
