@@ -254,7 +254,8 @@ static nc_code check_input(nc_frame *f, int slot, const nc_tensor *t, const nc_o
     if (!tensor) return NC_OK;
     if (t->dtype != s->dtype)
         NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(s->dtype), nc_dtype_name(t->dtype));
-    if (s->rank >= 0 && t->rank != s->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", s->rank, t->rank);
+    if (s->rank >= 0 && t->rank != s->rank && !(s->rank == 0 && nc_tensor_numel(t) == 1))
+        NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", s->rank, t->rank);
     if (!s->takes_strides && !nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "must be dense");
     return NC_OK;
 }
@@ -272,6 +273,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
     l->obj = takes, l->there = true;
     l->on_device = takes && nc_object_on_device(takes);
     if (t) nc_tensor_copy(&l->t, t);
+    if (t && f->program->slots[slot].rank == 0) l->t.rank = 0; /* one element is a scalar, whatever its dims */
     f->work.at_node = f->work.at_op = NULL;
     return NC_OK;
 }

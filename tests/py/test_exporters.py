@@ -1,6 +1,7 @@
 """Files that can be read in two ways (docs/exporters.md): each reading beside who has it."""
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import package  # noqa: F401  (puts nacre on the path)
 import pytest
@@ -68,3 +69,51 @@ def test_sizes_that_are_declared_of_parts(env):
     for got, want in zip(session.run(None, {"x": x, "y": y}), (x, y, y), strict=True):
         assert np.array_equal(got, want)
     assert [len(o.shape) for o in session.get_outputs()] == [2, 2, 2]
+
+
+def of_text(text, opset=17):
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> {text}')
+
+
+@pytest.mark.parametrize("dims", [(), (1,)])
+def test_one_element_for_a_scalar(dims):
+    """Scripts give sampling rates and sizes as arrays of one element."""
+    model = of_text("""g (float[2] x, float s, bool c) => (float[2] y) {
+        z = Mul(x, s) y = If(c) <then_branch = t () => (float[2] a) { a = Neg(z) },
+                                 else_branch = e () => (float[2] b) { b = Abs(z) }> }""").SerializeToString()
+    feeds = {"x": np.float32([2, -3]), "s": np.full(dims, 3, np.float32), "c": np.full(dims, True)}
+    want = onnxruntime.InferenceSession(model).run(None, feeds)[0]
+    assert np.array_equal(nacre.InferenceSession(model).run(None, feeds)[0], want.reshape(2))
+    with pytest.raises(Exception, match="input 's'.*expected rank 0, got 1"):
+        nacre.InferenceSession(model).run(None, {**feeds, "s": np.ones(2, np.float32)})
+
+
+BLIND = {"Attention": """y = Attention<q_num_heads = 2, kv_num_heads = 2>(q, k, v, m)""",
+         "MultiHeadAttention": """y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, "", "", m)"""}
+
+
+@pytest.mark.parametrize("op", BLIND)
+def test_a_query_that_sees_no_key(op):
+    model = of_text(f"g (float[1,2,4] q, float[1,3,4] k, float[1,3,4] v, float[1,2,2,3] m) => (float[1,2,4] y) "
+                    f"{{ {BLIND[op]} }}", 23)
+    draw = np.random.default_rng(0).standard_normal
+    feeds = {n: draw(s).astype(np.float32) for n, s in (("q", (1, 2, 4)), ("k", (1, 3, 4)), ("v", (1, 3, 4)))}
+    feeds["m"] = np.zeros((1, 2, 2, 3), np.float32)
+    feeds["m"][:, :, 0] = -np.inf
+    got = nacre.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    close(got[:, 1], want[:, 1], "ort_f32")
+    assert not got[:, 0].any() and got[:, 1].all()
+    if op == "Attention":
+        assert not want[:, 0].any() and not ReferenceEvaluator(model).run(None, feeds)[0][:, 0].any()
+    else:
+        assert np.isnan(want[:, 0]).all()
+
+
+@pytest.mark.parametrize("dims", [(0,), (0, 2), (2, 0)])
+def test_tokens_of_no_strings_keep_their_rank(dims):
+    model = of_text(f"g (string[{','.join('ab'[:len(dims)])}] x) => (string[] y) "
+                    '{ y = com.microsoft.Tokenizer<mark = 1, pad_value = "#", mincharnum = 1, separators = [" "]>(x) }')
+    feeds = {"x": np.zeros(dims, object)}
+    assert nacre.InferenceSession(model.SerializeToString()).run(None, feeds)[0].shape == (*dims, 0)
+    assert onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0].size == 0
