@@ -153,6 +153,8 @@ def forms():
     c["upsample_7"] = case("Upsample", 7, [f(1, 2, 3, 4)], scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")
     c["upsample_9_linear"] = case("Upsample", 9, [f(1, 2, 3, 4), np.float32([1, 1, 2, 2])], constants=[1],
                                   mode="linear")
+    for op in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        c[f"{op}_of_one"] = case(op, 17, [np.int64(1)], constants=[0], periodic=0)
     c["resize_10"] = case("Resize", 10, [f(1, 2, 4, 4), np.float32([1, 1, 0.6, 0.6])], constants=[1])
     c["flatten_negative"] = case("Flatten", 11, [A], axis=-1)
     c["flatten_0"] = case("Flatten", 9, [A], axis=0)
@@ -289,6 +291,8 @@ def forms():
             "Resize", opset, [f(1, 2, 4, 5), np.float32([]), np.float32([]), ints(1, 2, 7, 3)], constants=[1, 2, 3],
             mode=mode, coordinate_transformation_mode=how, **more)
     # Sizes and places that are not round in binary: 17 / 1.7.
+    c["resize_from_the_middle"] = case("Resize", 19, [f(1, 1, 2, 2), None, np.float32([1, 1, 2.3, 2.94])],
+                                       coordinate_transformation_mode="half_pixel_symmetric")
     c["resize_scale_1_7"] = case("Resize", 13, [f(1, 1, 13, 11), None, np.float32([1, 1, 1.7, 2.3])], constants=[2],
                                  coordinate_transformation_mode="asymmetric", nearest_mode="floor", mode="nearest")
     for corners in (0, 1):
@@ -350,6 +354,9 @@ def forms():
     c["empty_gather"] = case("Gather", 13, [f(0, 3), ints(1, 2)], axis=1)
     c["empty_concat"] = case("Concat", 13, [f(0, 3), f(0, 3)], axis=0)
     c["empty_max_pool"] = case("MaxPool", 12, [f(0, 2, 5, 5)], kernel_shape=[2, 2])
+    for n, (scale, bias) in enumerate([((2, 3, 4), (3, 1)), ((3, 4), (2, 1, 4)), ((2, 1, 1), (4,))]):  # of all of X
+        c[f"layer_norm_rows{n}"] = case("LayerNormalization", 17, [A, f(*scale), f(*bias)], "fff")
+        c[f"rms_norm_rows{n}"] = case("RMSNormalization", 23, [A, f(*scale)])
     c["empty_layer_norm"] = case("LayerNormalization", 17, [f(0, 3), f(3), f(3)])
     c["empty_argmax"] = case("ArgMax", 13, [f(0, 3)], out="i", axis=1)
     c["empty_where"] = case("Where", 9, [np.zeros((0, 1), bool), f(1, 3), f(1, 3)])

@@ -39,7 +39,7 @@ DEVICE double place_at(const resize_axis &a, int64_t i) {
         break;
     case PYTORCH_HALF_PIXEL: x = width == 1 ? -0.5 : ratio(a, y + 0.5, a.scale) - 0.5; break;
     case HALF_PIXEL_SYMMETRIC:
-        x = (double)a.in / 2 * (1 - (double)a.out / width) + ratio(a, y + 0.5, a.scale) - 0.5;
+        x = (double)a.in / 2 + ratio(a, y + 0.5 - (double)a.out / 2, a.scale) - 0.5; /* from the middle */
         break;
     default: x = ratio(a, y + 0.5, a.scale) - 0.5; break;
     }

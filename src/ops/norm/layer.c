@@ -1,6 +1,6 @@
 /* ops/norm/layer.c: cards of LayerNormalization, RMSNormalization, which ONNX Runtime calls
  * SimplifiedLayerNormalization, and nacre.NormGrad, their gradient: the dims from `axis` on are normalized together.
- * Kernels are in norm_cpu.c. */
+ * Kernels are in norm_cpu.c; a scale or bias that differs from row to row is left to the pieces. */
 #include "ops/card.h"
 #include "ops/norm/norm.h"
 
@@ -21,8 +21,8 @@ static nc_code stat_out(nc_infer *c, int i, const nc_type *x, int axis) {
     return nc_out(c, i, elem, x->rank, dims);
 }
 
-/* Scale and bias spread over the normalized dims and over no others. */
-static nc_code check_spread(nc_infer *c, int i, const nc_type *x, int axis) {
+/* Scale and bias spread over X. */
+static nc_code check_spread(nc_infer *c, int i, const nc_type *x) {
     int rank;
     if (!nc_in_rank(c, i, &rank)) return NC_OK;
     if (rank > x->rank) NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, X has %d", i, rank, x->rank);
@@ -30,9 +30,9 @@ static nc_code check_spread(nc_infer *c, int i, const nc_type *x, int axis) {
         int64_t have, want;
         int at = x->rank - rank + k;
         if (!nc_dim_is_const(nc_in_dim(c, i, k), &have) || have == 1) continue;
-        if (at < axis || (nc_dim_is_const(x->dims[at], &want) && have != want))
-            NC_FAIL(c->w, NC_E_SHAPE, "input %d: dim %d is %lld and does not spread over the normalized dims", i, k,
-                    (long long)have);
+        if (nc_dim_is_const(x->dims[at], &want) && have != want)
+            NC_FAIL(c->w, NC_E_SHAPE, "input %d: dim %d is %lld, expected 1 or X's %lld", i, k, (long long)have,
+                    (long long)want);
     }
     return NC_OK;
 }
@@ -48,8 +48,8 @@ static nc_code layer_infer(nc_infer *c) {
     nc_dtype elem = scale != NULL ? scale->elem : x->elem;
     if (x->rank < 0) return nc_out_unknown(c, 0, elem, -1);
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
-    NC_TRY(check_spread(c, 1, x, axis));
-    NC_TRY(check_spread(c, 2, x, axis));
+    NC_TRY(check_spread(c, 1, x));
+    NC_TRY(check_spread(c, 2, x));
     NC_TRY(nc_out(c, 0, elem, x->rank, x->dims));
     NC_TRY(stat_out(c, 1, x, axis));
     return layer ? stat_out(c, 2, x, axis) : NC_OK;
@@ -90,7 +90,9 @@ static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
 static nc_code layer_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     const nc_node *n = g->node;
-    if (nc_grad_dy(g, 1) != NULL || nc_grad_dy(g, 2) != NULL) return nc_grad_by_parts(g, layer_parts);
+    const char *why;
+    if (nc_grad_dy(g, 1) != NULL || nc_grad_dy(g, 2) != NULL || !nc_norm_fits_rows(n, &why))
+        return nc_grad_by_parts(g, layer_parts);
     bool wanted[3] = {g->wants[0], g->wants[1], n->n_in > 2 && n->in[2] != NULL && g->wants[2]};
     if (dy == NULL || !(wanted[0] || wanted[1] || wanted[2])) return NC_OK;
     nc_value *x = nc_grad_x(g, 0), *scale = nc_grad_x(g, 1);

@@ -29,6 +29,10 @@ nc_value *nc_norm_channels(nc_builder *b, nc_value *v, int rank);
 /* The rank of input 0; fails where it is not known, or less than `least`. */
 NC_MUST nc_code nc_norm_rank(nc_builder *b, const nc_node *n, int least, int *rank);
 
+/* Scale and bias, inputs 1 and 2 of a normalization from an axis on, spread over the normalized dims alone, as far as
+ * their types tell. */
+bool nc_norm_fits_rows(const nc_node *n, const char **why);
+
 /* The gradient of a normalization of rows, and its form that adds dX to another value. */
 extern const nc_card nc_card_norm_grad, nc_card_norm_grad_add;
 

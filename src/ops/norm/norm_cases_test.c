@@ -33,6 +33,9 @@ const nc_case nc_norm_cases[] = {
     {"layer_axis", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[3,5]", "float[3,5]")},
     {"layer_all", SCALED("LayerNormalization<axis = 0>", "float[3,5]", "float[3,5]")},
     {"layer_spread", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[5]", "float[3,1]")},
+    {"layer_rows", BIASED("LayerNormalization", "float[2,3,5]", "float[2,3,5]", "float[3,1]")},
+    {"layer_rows_open", BIASED("LayerNormalization", "float[n,5]", "float[n,5]", "float[n,1]")},
+    {"layer_rows_half", SCALED("LayerNormalization", "float16[3,7]", "float16[3,1]"), VALUE},
     {"layer_one", SCALED("LayerNormalization", "float[n,3]", "float[1]")},
     {"layer_long", BIASED("LayerNormalization", "float[2,1037]", "float[1037]", "float[1037]"), VALUE},
     {"layer_half", BIASED("LayerNormalization", "float16[3,7]", "float16[7]", "float16[7]"), VALUE},
@@ -64,6 +67,7 @@ const nc_case nc_norm_cases[] = {
      "<opset: \"\" 9> g (float16[n,5] x, float[5] s) => (y, i) { y, i = SimplifiedLayerNormalization(x, s) }", VALUE},
     {"rms", SCALED("RMSNormalization", "float[n,3,7]", "float[7]")},
     {"rms_axis", SCALED("RMSNormalization<axis = 1, epsilon = 0.01>", "float[2,3,5]", "float[3,5]")},
+    {"rms_rows", SCALED("RMSNormalization", "float[2,3,5]", "float[2,1,5]")},
     {"rms_mixed", SCALED("RMSNormalization", "float16[n,7]", "float[7]"), VALUE},
     {"rms_half", SCALED("RMSNormalization", "bfloat16[n,7]", "bfloat16[7]"), VALUE},
     {"norm_grad",
@@ -213,7 +217,7 @@ TEST(norm_isas) { nc_cases_check_isas(nc_norm_cases); }
 TEST(norm_gradients) { nc_cases_check_gradients(nc_norm_cases); }
 
 TEST(norm_refusals) {
-    CHECK_REFUSED(SCALED("LayerNormalization", "float[2,3]", "float[4]"), NC_E_SHAPE, "spread");
+    CHECK_REFUSED(SCALED("LayerNormalization", "float[2,3]", "float[4]"), NC_E_SHAPE, "expected 1 or X's 3");
     CHECK_REFUSED(BIASED("InstanceNormalization", "float[2,3,4]", "float[2]", "float[3]"), NC_E_SHAPE,
                   "3 are expected");
     CHECK_REFUSED(BIASED("GroupNormalization<num_groups = 3>", "float[2,4,4]", "float[4]", "float[4]"), NC_E_SHAPE,

@@ -5,6 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
+#include "ops/norm/norm.h"
 #include "ops/norm/norm_cpu.h"
 #include "ops/norm/rows.h"
 #include "ops/widen.h"
@@ -17,12 +18,19 @@ static bool types_in(const nc_node *n, nc_types types) {
     return true;
 }
 
+/* Gradients, which have other inputs, have no stash_type. */
+static bool fits_rows(const nc_node *n, const char **why) {
+    return nc_attr_int(n, "stash_type") == 0 || nc_norm_fits_rows(n, why);
+}
+
 static bool fits_wide(const nc_node *n, const char **why) {
+    if (!fits_rows(n, why)) return false;
     *why = "operands have several types";
     return n->in[0]->type != NULL && types_in(n, NC_BIT(n->in[0]->type->elem));
 }
 
 static bool fits_half(const nc_node *n, const char **why) {
+    if (!fits_rows(n, why)) return false;
     *why = "operands have several types";
     return types_in(n, NC_WIDEN_HALF | NC_BIT(NC_FLOAT));
 }

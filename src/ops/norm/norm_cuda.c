@@ -3,6 +3,7 @@
 #include "kernels/cuda/norm.h"
 
 #include "ops/card.h"
+#include "ops/norm/norm.h"
 #include "ops/norm/rows.h"
 
 typedef struct norm {
@@ -25,7 +26,7 @@ static bool layer_fits(const nc_node *n, const char **why) {
     *why = "scale and bias are of two types";
     for (int i = 2; i < n->n_in; i++)
         if (n->in[i] != NULL && type_of(n->in[i]) != type_of(n->in[1])) return false;
-    return norm_fits(n, why);
+    return nc_norm_fits_rows(n, why) && norm_fits(n, why);
 }
 
 static nck_cuda_norm_types types_of(const nc_node *n, nc_norm_kind kind) {

@@ -47,3 +47,16 @@ nc_code nc_norm_rank(nc_builder *b, const nc_node *n, int least, int *rank) {
     *rank = x->rank;
     return NC_OK;
 }
+
+bool nc_norm_fits_rows(const nc_node *n, const char **why) {
+    const nc_type *x = n->in[0]->type;
+    int64_t axis = nc_attr_int(n, "axis"), size;
+    *why = "scale or bias differs from row to row";
+    for (int i = 1; i < n->n_in && x != NULL && x->rank >= 0; i++) {
+        const nc_type *t = n->in[i] != NULL ? n->in[i]->type : NULL;
+        int most = (int)(axis < 0 ? -axis : x->rank - axis);
+        for (int k = 0; t != NULL && k < t->rank - most; k++)
+            if (!nc_dim_is_const(t->dims[k], &size) || size != 1) return false;
+    }
+    return true;
+}

@@ -25,7 +25,6 @@ static nc_value *angle(nc_builder *b, const nc_node *n) {
     nc_value *size = nc_build_cast(b, n->in[0], NC_INT64), *span = size;
     nc_value *k = nc_build1(b, "Range", 3, nc_build_int(b, 0), size, nc_build_int(b, 1));
     if (nc_attr_int(n, "periodic") == 0) span = nc_build1(b, "Sub", 2, size, nc_build_int(b, 1));
-    span = nc_build1(b, "Max", 2, span, nc_build_int(b, 1));
     nc_value *turn = nc_build_scalar(b, NC_DOUBLE, 6.283185307179586);
     nc_value *up = nc_build1(b, "Mul", 2, turn, nc_build_cast(b, k, NC_DOUBLE));
     return nc_build1(b, "Div", 2, up, nc_build_cast(b, span, NC_DOUBLE));

@@ -37,10 +37,8 @@ static double resize_place(const nck_resize_rule *r, const nck_resize_axis *a, i
         return (width == 1 ? span * last / 2 : y * span * last / (width - 1)) + a->roi[0] * last;
     }
     case NCK_COORDS_PYTORCH_HALF_PIXEL: return width == 1 ? -0.5 : ratio(r, y + 0.5, a->scale) - 0.5;
-    case NCK_COORDS_HALF_PIXEL_SYMMETRIC: {
-        double offset = (double)a->in / 2 * (1 - (double)a->out / width);
-        return offset + ratio(r, y + 0.5, a->scale) - 0.5;
-    }
+    case NCK_COORDS_HALF_PIXEL_SYMMETRIC: /* from the middle, which is then met exactly */
+        return (double)a->in / 2 + ratio(r, y + 0.5 - (double)a->out / 2, a->scale) - 0.5;
     default: return ratio(r, y + 0.5, a->scale) - 0.5;
     }
 }
