@@ -204,12 +204,9 @@ def test_print_debug_info(capsys):
 NOT_MODULES = {
     "capi._ld_preload": "onnxruntime's wheel needs libraries loaded first",
     "capi.onnxruntime_collect_build_info": "for builds of onnxruntime",
-    "quantization.CalTableFlatBuffers": "TensorRT's table of ranges",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
-    "tools.ort_format_model": "flatbuffers' classes for .ort files",
     "tools.qnn.add_trans_cast": "fits a model to a file of Qualcomm's converter",
     "tools.qnn.gen_qnn_ctx_onnx_model": "writes EPContext, which Qualcomm's provider alone runs",
-    "tools.reduced_build_config_parser": "for builds of onnxruntime",
     "transformers.fusion_[!bu]*": "one pattern each; here passes of the library, switched by fusion_options",
     "transformers.fusion_bart_attention": "a pattern", "transformers.fusion_bias*": "patterns",
     "transformers.models": "scripts that export and measure single models",
