@@ -205,8 +205,6 @@ NOT_MODULES = {
     "capi._ld_preload": "onnxruntime's wheel needs libraries loaded first",
     "capi.onnxruntime_collect_build_info": "for builds of onnxruntime",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
-    "tools.qnn.add_trans_cast": "fits a model to a file of Qualcomm's converter",
-    "tools.qnn.gen_qnn_ctx_onnx_model": "writes EPContext, which Qualcomm's provider alone runs",
     "transformers.fusion_[!bu]*": "one pattern each; here passes of the library, switched by fusion_options",
     "transformers.fusion_bart_attention": "a pattern", "transformers.fusion_bias*": "patterns",
     "transformers.models": "scripts that export and measure single models",
