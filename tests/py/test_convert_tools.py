@@ -131,8 +131,3 @@ def test_models_that_fail(rt, folder):
         tool.convert_onnx_models_to_ort(folder / "in", folder / "out", styles)
     tool.convert_onnx_models_to_ort(folder / "in", folder / "out", styles, allow_conversion_failures=True)
     assert files(folder / "out") == ["a.ort", "deep/b.ort", "required_operators.config"]
-
-
-def test_types_are_not_told(folder):
-    with pytest.raises(nacre.NotImplemented, match="enable_type_reduction"):
-        converter(nacre).convert_onnx_models_to_ort(folder / "in", enable_type_reduction=True)

@@ -457,15 +457,19 @@ def save_and_reload_model_with_shape_infer(model: ModelProto) -> ModelProto:
 
 
 def write_calibration_table(calibration_cache: Any, dir: str = ".") -> None:
-    """Ranges as calibration.json (a table of names and ends) and calibration.cache (a line each)."""
+    """Ranges as calibration.json (a table of names and ends), calibration.cache (a line each) and
+    calibration.flatbuffers (TensorRT's table)."""
     import json
+
+    from nacre.quantization.CalTableFlatBuffers import table_of
     ranges = {}
     for name, data in calibration_cache.items():
         low, high = data.range_value
         ranges[name] = [float(np.min(low)), float(np.max(high))]
     (Path(dir) / "calibration.json").write_text(json.dumps(ranges))
-    lines = [f"{name} {max(abs(a), abs(b))}" for name, (a, b) in sorted(ranges.items())]
-    (Path(dir) / "calibration.cache").write_text("\n".join(lines) + "\n")
+    reaches = {name: str(max(abs(a), abs(b))) for name, (a, b) in sorted(ranges.items())}
+    (Path(dir) / "calibration.cache").write_text("".join(f"{name} {reach}\n" for name, reach in reaches.items()))
+    (Path(dir) / "calibration.flatbuffers").write_bytes(table_of(reaches))
 
 
 def temporary_folder() -> Any:

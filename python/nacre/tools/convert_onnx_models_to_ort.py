@@ -16,7 +16,8 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 import onnx
 
 import nacre
-from nacre import _core, _inference
+from nacre import _inference
+from nacre.tools.ort_format_model.utils import create_config_from_models
 
 logger = logging.getLogger(__name__)
 Needs = Set[Tuple[str, int, str]]  # domain, version since which it is as it is, operator
@@ -92,9 +93,7 @@ def convert_onnx_models_to_ort(model_path_or_dir: pathlib.Path, output_dir: Opti
                                target_platform: Optional[str] = None, save_optimized_onnx_model: bool = False,
                                allow_conversion_failures: bool = False, enable_type_reduction: bool = False) -> None:
     """Converts a model, or all of a folder and of those below it, in each style (None: both). target_platform is
-    without effect: what is saved holds for every machine."""
-    if enable_type_reduction:
-        raise _core.NotImplemented("enable_type_reduction is not supported: the list names operators without types")
+    without effect: what is saved holds for every machine. enable_type_reduction: the list names types too."""
     where = pathlib.Path(model_path_or_dir).resolve()
     top = where.parent if where.is_file() else where
     out = pathlib.Path(output_dir).resolve() if output_dir else top
@@ -113,7 +112,11 @@ def convert_onnx_models_to_ort(model_path_or_dir: pathlib.Path, output_dir: Opti
                     raise
         if made:
             head = f"{where.stem}." if where.is_file() else ""
-            _list(needs, made, out / f"{head}required_operators{_SUFFIX[style]}.config")
+            if enable_type_reduction:
+                to = out / f"{head}required_operators_and_types{_SUFFIX[style]}.config"
+                create_config_from_models(made, to, enable_type_reduction)
+            else:
+                _list(needs, made, out / f"{head}required_operators{_SUFFIX[style]}.config")
 
 
 def parse_args(arguments: Optional[List[str]] = None) -> argparse.Namespace:
@@ -125,6 +128,7 @@ def parse_args(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--custom_op_library", type=pathlib.Path, help="a library of operators that the models need")
     parser.add_argument("--save_optimized_onnx_model", action="store_true", help="keeps what is written as ONNX too")
     parser.add_argument("--allow_conversion_failures", action="store_true", help="goes on after a model that fails")
+    parser.add_argument("--enable_type_reduction", action="store_true", help="lists types beside the operators")
     return parser.parse_args(arguments)
 
 
@@ -133,7 +137,8 @@ def main(arguments: Optional[List[str]] = None) -> None:
     convert_onnx_models_to_ort(told.model_path_or_dir, told.output_dir,
                                [OptimizationStyle[s] for s in told.optimization_style], told.custom_op_library,
                                save_optimized_onnx_model=told.save_optimized_onnx_model,
-                               allow_conversion_failures=told.allow_conversion_failures)
+                               allow_conversion_failures=told.allow_conversion_failures,
+                               enable_type_reduction=told.enable_type_reduction)
 
 
 if __name__ == "__main__":

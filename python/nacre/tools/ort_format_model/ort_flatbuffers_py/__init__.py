@@ -1,0 +1,1 @@
+"""The tables of .ort files, by the names of onnxruntime."""
