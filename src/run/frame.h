@@ -83,12 +83,15 @@ typedef struct nc_frame {
     nc_stream **streams;    /* per stream of the program */
     nc_stream *own;         /* the compute stream that the caller's stands for now */
     bool lent;              /* the compute stream is the caller's */
+    bool still;             /* nothing is copied: the stream that computes waits for none and none for it */
     bool pending;           /* the run has returned, its work may go on until border[1] */
     nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;
     nc_lane *lanes; /* per stream of a program that overlaps; NULL: it does not */
     nc_state *state;
     nc_state_var **vars; /* the state's variable for each of the program's */
+    bool vars_placed;    /* their slots are filled */
+    uint64_t vars_key;   /* of where they lie, and of their sizes */
     bool holds_state;
     atomic_bool updated;
     int seg;      /* the next segment to run */
