@@ -53,6 +53,11 @@ class _Same(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         module.__spec__ = self._spec  # the import system has put the other name's there
 
+    def get_code(self, fullname: str) -> Any:
+        """For python -m."""
+        spec = importlib.util.find_spec(self._name)
+        return spec.loader.get_code(self._name)  # type: ignore[union-attr]
+
 
 class _Below(importlib.abc.MetaPathFinder):
     """onnxruntime.capi is nacre.capi."""
@@ -62,9 +67,11 @@ class _Below(importlib.abc.MetaPathFinder):
         if not fullname.startswith(NAME + "."):
             return None
         mine = "nacre" + fullname[len(NAME):]
-        if "._" in mine.replace("._pybind_state", "") or importlib.util.find_spec(mine) is None:
+        spec = None if "._" in mine.replace("._pybind_state", "") else importlib.util.find_spec(mine)
+        if spec is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, _Same(mine), is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, _Same(mine), origin=spec.origin,
+                                              is_package=spec.submodule_search_locations is not None)
 
 
 class _Top(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -64,6 +64,41 @@ def test_a_script(tmp_path):
     assert "usage" in python("-m", "nacre.as_onnxruntime", "--help")
 
 
+EVERY = """
+    import importlib, os, pathlib
+    root = pathlib.Path(nacre.__file__).parent
+    files = [pathlib.Path(folder, f) for folder, _, names in os.walk(root, followlinks=True) for f in names]
+    for path in sorted(f for f in files if f.suffix == ".py"):
+        parts = list(path.relative_to(root).with_suffix("").parts)
+        if parts[-1] in ("__init__", "__main__"):
+            parts.pop()
+        if any(p.startswith("_") for p in parts):
+            continue
+        name = ".".join(["onnxruntime", *parts])
+        assert importlib.import_module(name) is importlib.import_module(name.replace("onnxruntime", "nacre", 1)) or \\
+            len(parts) == 0
+        print(name)
+    import onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Tensor as tensor
+    print(tensor.Tensor.__module__)
+"""
+
+
+def test_every_module():
+    out = as_one_program(EVERY).split()
+    assert len(out) > 120 and out[-1] == "nacre.tools.ort_format_model.ort_flatbuffers_py.fbs.Tensor"
+    assert {"onnxruntime.tools.offline_tuning", "onnxruntime.transformers.benchmark_helper",
+            "onnxruntime.quantization.neural_compressor.weight_only"} <= set(out)
+
+
+@pytest.mark.parametrize("module", ["onnxruntime.tools.offline_tuning", "onnxruntime.transformers.optimizer",
+                                    "onnxruntime.tools.mobile_helpers.usability_checker",
+                                    "onnxruntime.quantization.preprocess"])
+def test_a_module_as_a_command(module):
+    """By one program, and by the second wheel."""
+    assert "usage: " in python("-m", "nacre.as_onnxruntime", "-m", module, "-h")
+    assert "usage: " in python("-m", module, "-h", paths=(package.FOLDER, SECOND))
+
+
 def test_this_process_refuses_a_second_runtime():
     assert sys.modules["onnxruntime"] is onnxruntime
     with pytest.raises(ImportError, match="was imported already"):

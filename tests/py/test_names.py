@@ -40,9 +40,7 @@ REFUSED = {
 }
 #: Of the native module: what it would need.
 NOT_NATIVE = {
-    "SessionObjectInitializer": "internal", "get_session_initializer": "internal", "opkernel": "internal",
-    "schemadef": "internal", "get_all_operator_schema": "internal", "get_all_opkernel_def": "internal",
-    "get_registered_ep_kernel_defs": "internal",
+    "SessionObjectInitializer": "internal", "get_session_initializer": "internal",
 }
 
 

@@ -139,6 +139,7 @@ docs() {
     build release
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "docs/operators.md" "$venv/bin/python" tools/docs/operators.py
+    step "python/nacre/capi/operators.tsv" "$venv/bin/python" tools/docs/schemas.py
     step "docs/commands.md" "$venv/bin/python" tools/docs/commands.py
 }
 

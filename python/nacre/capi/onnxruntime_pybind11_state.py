@@ -20,6 +20,8 @@ from nacre._enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, Ort
 from nacre.capi._quantize import (pack_fp4_weights_for_cuda_moe_gemm, quantize_matmul_2bits, quantize_matmul_4bits,
                                   quantize_matmul_8bits, quantize_matmul_bnb4, quantize_qdq_matmul_2bits,
                                   quantize_qdq_matmul_4bits)
+from nacre.capi._schemas import (get_all_operator_schema, get_all_opkernel_def, get_registered_ep_kernel_defs, opkernel,
+                                 schemadef)
 from nacre._compile import (get_compatibility_info_from_model, get_compatibility_info_from_model_bytes,
                             get_hardware_device_ep_incompatibility_details, get_model_compatibility_for_ep_devices)
 from nacre._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView
