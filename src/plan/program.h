@@ -143,6 +143,8 @@ typedef struct nc_program {
     int *held, n_held;     /* slots that may hold an object: inputs, outputs, objects */
     int *states, n_states; /* slots of variables, all versions */
     int *edges, n_edges;   /* slots with from_input or to_output */
+    bool copies_edges;     /* all copies are those of edges, one stream computes, and the host waits for no event: where
+                              no edge is copied, no stream has to wait for another */
     int *inputs, n_inputs; /* slots of graph inputs, then of captures */
     int n_captures;
     int *outputs, n_outputs;

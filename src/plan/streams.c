@@ -218,6 +218,21 @@ static void find_capture(nc_program *p, nc_segment *g) {
     g->capturable = !g->why_not;
 }
 
+static bool is_edge_copy(const nc_program *p, const nc_instr *x) {
+    const nc_slot *in = &p->slots[x->in[0]], *out = &p->slots[x->out[0]];
+    return out->from_input >= 0 || (out->storage == NC_S_OUTPUT && in->to_output == out->index);
+}
+
+static bool copies_edges(const nc_program *p) {
+    bool only = p->n_streams == 3; /* the host's, one that computes, one that copies */
+    for (int i = 0; i < p->n_instrs && only; i++) {
+        const nc_instr *x = &p->instrs[i];
+        bool copies = p->streams[x->stream].kind == NC_STREAM_COPY;
+        only = !runs_alone(x) && !(x->stream ? x->n_host_wait : x->n_wait) && (!copies || is_edge_copy(p, x));
+    }
+    return only;
+}
+
 nc_code nc_build_streams(nc_build_ctx *c) {
     nc_program *p = c->p;
     size_t n = (size_t)p->n_streams, n_seen = (size_t)p->n_slots * n;
@@ -233,5 +248,6 @@ nc_code nc_build_streams(nc_build_ctx *c) {
     NC_TRY(run_clocks(&k));
     NC_TRY(order_streams(&k));
     for (int s = 0; s < p->n_segs; s++) find_capture(p, &p->segs[s]);
+    p->copies_edges = copies_edges(p);
     return NC_OK;
 }

@@ -6,7 +6,7 @@
 
 nc_code nc_exec_waits(nc_frame *f, const nc_instr *x) {
     nc_device *d = f->program->device;
-    for (int k = 0; k < x->n_wait; k++) {
+    for (int k = 0; k < x->n_wait && !f->still; k++) {
         nc_event *e = f->events[x->wait[k]];
         if (x->stream == 0 || k < x->n_host_wait)
             NC_TRY(d->table->event_sync(d, e, &f->work.diag));
@@ -18,7 +18,7 @@ nc_code nc_exec_waits(nc_frame *f, const nc_instr *x) {
 
 nc_code nc_exec_record(nc_frame *f, const nc_instr *x) {
     nc_device *d = f->program->device;
-    if (x->record < 0 || x->stream == 0) return NC_OK;
+    if (x->record < 0 || x->stream == 0 || f->still) return NC_OK;
     return d->table->event_record(d, f->events[x->record], f->streams[x->stream], &f->work.diag);
 }
 
@@ -27,6 +27,7 @@ nc_code nc_exec_sync(nc_frame *f) {
     nc_code first = NC_OK;
     for (int k = 1; k < p->n_streams; k++) {
         nc_device *d = p->places[p->streams[k].place];
+        if (f->still && p->streams[k].kind == NC_STREAM_COPY) continue;
         nc_code code = f->streams[k] ? d->table->stream_sync(d, f->streams[k], &f->work.diag) : NC_OK;
         if (first == NC_OK) first = code;
     }

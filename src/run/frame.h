@@ -83,6 +83,7 @@ typedef struct nc_frame {
     nc_stream **streams;    /* per stream of the program */
     nc_stream *own;         /* the compute stream that the caller's stands for now */
     bool lent;              /* the compute stream is the caller's */
+    bool still;             /* nothing is copied: the stream that computes waits for none and none for it */
     bool pending;           /* the run has returned, its work may go on until border[1] */
     nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;

@@ -93,7 +93,7 @@ static nc_code issue_views(nc_frame *f, const nc_segment *g) {
 }
 
 static nc_code around(nc_frame *f, const nc_segment *g, bool before) {
-    for (int i = g->cap_first; i < g->cap_end; i++) {
+    for (int i = g->cap_first; i < g->cap_end && !f->still; i++) {
         const nc_instr *x = &f->program->instrs[i];
         NC_TRY(before ? nc_exec_waits(f, x) : nc_exec_record(f, x));
     }
