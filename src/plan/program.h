@@ -49,6 +49,7 @@ typedef struct nc_slot {
     int from_input, to_output;
     bool on_device_ok;  /* INPUT, OUTPUT: nothing but such copies touches its bytes */
     bool takes_strides; /* INPUT: every reader takes any strides */
+    bool steady;        /* VIEW: by a fixed instruction */
     int seg;            /* where it is made; -1 before the first */
     int block;          /* ARENA: which block of its segment it is */
     int first, last;    /* instructions between which a root's memory is needed */
@@ -150,6 +151,7 @@ typedef struct nc_program {
     int *outputs, n_outputs;
     int *vars, n_vars; /* slot of each variable's version 0 */
     int *vars_last;    /* slot of its last version */
+    bool vars_fixed;   /* all of their sizes are constants */
     bool writes_state;
     bool inner;             /* its frames run inside of another program's and borrow the streams */
     const bool *input_syms; /* per symbol: bound by inputs or variables */

@@ -31,9 +31,19 @@ static nc_code number_operands(nc_build_ctx *c) {
         for (int j = 0; j < x->n_in; j++) x->lets_go |= x->moved[j];
         x->fixed = is_fixed(p, x, made_by);
         for (int o = 0; o < x->n_out; o++)
-            if (x->out[o] >= 0) made_by[x->out[o]] = i;
+            if (x->out[o] >= 0) made_by[x->out[o]] = i, p->slots[x->out[o]].steady = x->fixed;
     }
     return NC_OK;
+}
+
+static bool are_vars_fixed(const nc_program *p) {
+    bool fixed = true;
+    int64_t size;
+    for (int i = 0; i < p->n_vars && fixed; i++) fixed = p->graph->vars.v[i]->grow_axis < 0;
+    for (int i = 0; i < p->n_states; i++)
+        for (int d = 0; d < p->slots[p->states[i]].rank; d++)
+            fixed &= nc_dim_is_const(p->dims[p->slots[p->states[i]].dims[d]], &size);
+    return fixed;
 }
 
 static nc_code list_slots(nc_build_ctx *c) {
@@ -45,6 +55,7 @@ static nc_code list_slots(nc_build_ctx *c) {
         if (s == NC_S_INPUT || s == NC_S_OUTPUT || s == NC_S_OBJECT) p->held[p->n_held++] = i;
         if (s == NC_S_STATE) p->states[p->n_states++] = i;
     }
+    p->vars_fixed = are_vars_fixed(p);
     return NC_OK;
 }
 

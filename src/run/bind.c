@@ -1,7 +1,9 @@
 /* run/bind.c: what is known at the start of a segment: symbols, sizes, memory, and where every slot of it lies. */
 #include "run/frame.h"
 
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/steps.h"
 #include "infer/check.h"
 #include "infer/infer.h"
 
@@ -74,6 +76,30 @@ static nc_code reserve_variables(nc_frame *f) {
     return NC_OK;
 }
 
+/* All variables lie where the slots say, from the run before. */
+static bool are_placed(const nc_frame *f) {
+    const nc_program *p = f->program;
+    bool same = f->vars_placed && p->vars_fixed;
+    for (int i = 0; i < p->n_vars && same; i++) {
+        const nc_state_var *v = f->vars[i];
+        const nc_tensor *t = &f->slots[p->vars[i]].t;
+        same = v->set && v->grow_axis < 0 && v->buffer && v->buffer->ptr == t->data &&
+               memcmp(v->dims, t->dims, (size_t)v->rank * sizeof *v->dims) == 0;
+    }
+    return same;
+}
+
+static void hash_variables(nc_frame *f) {
+    f->vars_key = 1;
+    for (int i = 0; i < f->program->n_vars; i++) {
+        const nc_state_var *v = f->vars[i];
+        const void *at = v->buffer ? v->buffer->ptr : NULL;
+        f->vars_key = nc_hash(&at, sizeof at, f->vars_key);
+        f->vars_key = nc_hash(&v->cap, sizeof v->cap, f->vars_key);
+        f->vars_key = nc_hash(v->dims, (size_t)v->rank * sizeof *v->dims, f->vars_key);
+    }
+}
+
 nc_code nc_bind_symbols(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_inputs; i++) {
@@ -84,9 +110,14 @@ nc_code nc_bind_symbols(nc_frame *f) {
     }
     if (!p->n_vars) return NC_OK;
     if (!f->state) NC_FAIL(&f->work, NC_E_STATE, "the program has variables but no state was given");
+    if (are_placed(f)) return NC_OK;
+    f->vars_placed = false;
+    nc_steps_add((uint64_t)p->n_states);
     NC_TRY(bind_variables(f));
     NC_TRY(reserve_variables(f));
     for (int i = 0; i < p->n_states; i++) place_state(f, p->states[i]);
+    hash_variables(f);
+    f->vars_placed = true;
     return NC_OK;
 }
 

@@ -366,7 +366,7 @@ static nc_code run_segment(nc_frame *f, int seg) {
 
 static void finish_state(nc_frame *f) {
     const nc_program *p = f->program;
-    for (int i = 0; i < p->n_vars; i++) {
+    for (int i = 0; i < p->n_vars && !p->vars_fixed; i++) {
         nc_state_var *v = f->vars[i];
         if (p->vars_last[i] != p->vars[i])
             memcpy(v->dims, f->slots[p->vars_last[i]].t.dims, (size_t)v->rank * sizeof *v->dims);

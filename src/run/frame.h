@@ -90,6 +90,8 @@ typedef struct nc_frame {
     nc_lane *lanes; /* per stream of a program that overlaps; NULL: it does not */
     nc_state *state;
     nc_state_var **vars; /* the state's variable for each of the program's */
+    bool vars_placed;    /* their slots are filled */
+    uint64_t vars_key;   /* of where they lie, and of their sizes */
     bool holds_state;
     atomic_bool updated;
     int seg;      /* the next segment to run */

@@ -35,7 +35,8 @@ static uint64_t tensor_key(const nc_tensor *t, uint64_t h) {
     return nc_hash(t->strides, (size_t)t->rank * sizeof *t->strides, h);
 }
 
-/* Contents that launchers read on the host, where a run makes them, and where views lie, as such contents may say. */
+/* Contents that launchers read on the host, where a run makes them, and where views lie, as such contents may say; those
+ * of fixed views follow from sizes and memory. */
 static uint64_t told_key(const nc_frame *f, int i, uint64_t h) {
     const nc_program *p = f->program;
     const nc_instr *x = &p->instrs[i];
@@ -43,7 +44,7 @@ static uint64_t told_key(const nc_frame *f, int i, uint64_t h) {
         size_t bytes;
         if (x->in[j] < 0) continue;
         const nc_slot *s = &p->slots[x->in[j]], *root = &p->slots[s->root];
-        if (s->storage == NC_S_VIEW) h = tensor_key(&f->slots[x->in[j]].t, h);
+        if (s->storage == NC_S_VIEW && !s->steady) h = tensor_key(&f->slots[x->in[j]].t, h);
         if (root->place || root->storage != NC_S_ARENA || (j < 32 && x->dims_only >> j & 1)) continue;
         const nc_tensor *t = &f->slots[s->root].t;
         if (t->data && nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) h = nc_hash(t->data, bytes, h);
@@ -57,13 +58,7 @@ static uint64_t range_key(const nc_frame *f, int seg, uint64_t memory) {
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, memory);
     h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
     for (int i = 0; i < p->n_edges; i++) h = nc_hash(&f->slots[p->edges[i]].t.data, sizeof(void *), h);
-    for (int i = 0; f->state && i < p->n_vars; i++) {
-        const nc_state_var *v = f->vars[i];
-        const void *at = v->buffer ? v->buffer->ptr : NULL;
-        h = nc_hash(&at, sizeof at, h);
-        h = nc_hash(&v->cap, sizeof v->cap, h);
-        h = nc_hash(v->dims, (size_t)v->rank * sizeof *v->dims, h);
-    }
+    h = nc_hash(&f->vars_key, sizeof f->vars_key, h);
     for (int i = p->segs[seg].cap_first; i < p->segs[seg].cap_end; i++) h = told_key(f, i, h);
     return h;
 }

@@ -3,6 +3,7 @@
 #include "tests/model.h"
 
 #include "base/mem.h"
+#include "base/steps.h"
 
 #include <pthread.h>
 
@@ -234,6 +235,30 @@ static void conversations(model *m) { converse(m, "off"); }
 static void captured_conversations(model *m) { converse(m, "on"); }
 TEST(conversations_over_one_model_do_not_mix) { model_everywhere(conversations); }
 TEST(conversations_do_not_mix_when_runs_are_captured) { model_everywhere(captured_conversations); }
+
+/* Runs on one state find its variables of constant sizes where the run before left them; another state is looked at. */
+static void placed_once(model *m) {
+    nacre_session *s = open_session(m,
+                                    "<opset: \"\" 17>\ng (float[2] x) => (float[2] y)\n"
+                                    "<var float[2] c = {0, 0} -> c_1>\n{\n  c_1 = Add(c, x)\n  y = Neg(c_1)\n}\n",
+                                    NULL, NULL);
+    nacre_state *st[2] = {NULL, NULL};
+    float x[2] = {1, 2}, y[2];
+    feed in = {"x", 1, D(2), x};
+    if (m->failed) return;
+    for (int k = 0; k < 2; k++) CHECK_INT(nacre_state_create(s, &st[k], &m->err), NACRE_OK);
+    uint64_t steps[8];
+    for (int i = 0; i < 8 && !m->failed; i++) {
+        steps[i] = nc_steps();
+        go(m, s, st[i / 4], &in, 1, "y", y, 2);
+        steps[i] = nc_steps() - steps[i];
+    }
+    for (int i = 1; i < 8 && !m->failed; i++) CHECK_INT(steps[i] > steps[7], i == 4);
+    nacre_state_release(st[0]);
+    nacre_state_release(st[1]);
+    nacre_session_release(s);
+}
+TEST(variables_are_placed_once) { model_everywhere(placed_once); }
 
 /* The same sizes in every run: what was recorded for one state must not be replayed for another. */
 static void replayed(model *m) {
