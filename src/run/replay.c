@@ -35,8 +35,8 @@ static uint64_t tensor_key(const nc_tensor *t, uint64_t h) {
     return nc_hash(t->strides, (size_t)t->rank * sizeof *t->strides, h);
 }
 
-/* Contents that launchers read on the host, where a run makes them, and where views lie, as such contents may say; those
- * of fixed views follow from sizes and memory. */
+/* Contents that launchers read on the host, where a run makes them, and where views lie, as such contents may say.
+ * Fixed views follow from sizes and memory. */
 static uint64_t told_key(const nc_frame *f, int i, uint64_t h) {
     const nc_program *p = f->program;
     const nc_instr *x = &p->instrs[i];

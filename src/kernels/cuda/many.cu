@@ -14,7 +14,7 @@ struct many_tensor { /* mirrors many_tensor of many.c */
 struct many_tensors { many_tensor of[MANY_TENSORS]; };
 DEVICE int many_bytes(int type) { return type == MANY_F64 ? 8 : type == MANY_F32 ? 4 : 2; }
 
-/* Four elements as they lie: what waits for its use so takes few registers, whatever the type. f64 is not among them. */
+/* Four elements as they lie: what waits for its use so takes few registers, whatever the type; f64 is none of them. */
 typedef vec<uint32_t, 4> many_words;
 DEVICE many_words many_read(const void *p, int type, int i) {
     if (type == MANY_F32) return ((const many_words *)p)[i];
