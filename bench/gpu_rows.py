@@ -228,25 +228,33 @@ def gemv_4bit(tiny, n=8):
 
 # ---- attention, single operators ----
 
+def attention_ms(B, H, T, D, forward, back):
+    """Of the forward pass, of the gradient by query, key and value, or of both in one graph, where the gradient takes
+    what the forward pass kept, as in a training step."""
+    b = Build()
+    ins = [b.input(n, B, H, T, D) for n in "qkvd"[:3 + back]]
+    if forward:
+        b.output(b.node("Attention", *ins[:3], is_causal=1), "y", B, H, T, D)
+    outs = b.node("AttentionGrad", *ins[:3], "", "", "", "", ins[3], domain="nacre", n_out=3,
+                  is_causal=1) if back else ()
+    for value, name in zip(outs, "abc"):
+        b.output(value, name, B, H, T, D)
+    return milliseconds(b.model())
+
+
 def attention(tiny, target, B, H, T, D):
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
-    b = Build()
-    q, k, v = (b.input(n, B, H, T, D) for n in "qkv")
-    b.output(b.node("Attention", q, k, v, is_causal=1), "y", B, H, T, D)
-    ms = milliseconds(b.model())
+    ms = attention_ms(B, H, T, D, True, False)
     return {"figure": 2 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
 
 
 def attention_back(tiny, target, B, H, T, D):
-    """The gradient by query, key and value, the forward pass that it needs anew included."""
+    """Both passes in one graph, less the forward one; `anew`: the gradient alone, which does the forward pass itself."""
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
-    b = Build()
-    ins = [b.input(n, B, H, T, D) for n in "qkvd"]
-    outs = b.node("AttentionGrad", *ins[:3], "", "", "", "", ins[3], domain="nacre", n_out=3, is_causal=1)
-    for value, name in zip(outs, "abc"):
-        b.output(value, name, B, H, T, D)
-    ms = milliseconds(b.model())
-    return {"figure": 5 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+    both, forward, anew = (attention_ms(B, H, T, D, *which) for which in ((True, True), (True, False), (False, True)))
+    work = 5 * B * H * T * T * D / 1e9
+    return {"figure": work / max(both - forward, 1e-6), "unit": "TFLOP/s, causal", "target": target,
+            "ms": both - forward, "anew": work / anew}
 
 
 def one_node(make, tiny, target_us):
