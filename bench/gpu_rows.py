@@ -98,16 +98,25 @@ def print_kernels(run, n=16):
         print(f"    {us:9.1f} us {count:6g} x {name}", flush=True)
 
 
-def milliseconds(model, feeds=None, ties=(), least=0.3):
+def unwaited():
+    """A stream of the caller's, what a provider is told of it, and options of runs that are queued there."""
+    stream = next(d for d in nacre.get_ep_devices() if d.ep_name == "CUDAExecutionProvider").create_sync_stream()
+    options = nacre.RunOptions()
+    options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return stream, {"user_compute_stream": str(stream.get_handle())}, options
+
+
+def milliseconds(model, feeds=None, ties=(), least=0.3, queued=False):
     """Of one captured run, the best of three rows of runs; inputs are drawn where feeds does not give them. ties: pairs
-    of an input and the output that takes its place."""
+    of an input and the output that takes its place. queued: runs are waited for at the end of a row, not one by one."""
     rng = np.random.default_rng(2)
     options = nacre.SessionOptions()
     for tie in ties:
         options.add_tie(*tie)
+    stream, told, how = unwaited() if queued else (None, {}, None)
     s = nacre.InferenceSession(model.SerializeToString(), options,
-                               providers=[("CUDAExecutionProvider", {"enable_cuda_graph": "1"})])
-    binding, kept = s.io_binding(), []
+                               providers=[("CUDAExecutionProvider", {"enable_cuda_graph": "1", **told})])
+    binding, kept = s.io_binding(), [stream]
     tied = {name for tie in ties for name in tie}
     for v in (v for v in model.graph.input if v.name not in tied):
         array = (feeds or {}).get(v.name)
@@ -117,8 +126,9 @@ def milliseconds(model, feeds=None, ties=(), least=0.3):
         kind = helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
         kept.append(nacre.OrtValue.ortvalue_from_shape_and_type(dims_of(v), kind, "cuda", 0))
         binding.bind_ortvalue_output(v.name, kept[-1])
-    for _ in range(3):
-        s.run_with_iobinding(binding)
+    for _ in range(3 if not queued else 12):  # each of the runs that may be under way has a recording of its own
+        s.run_with_iobinding(binding, how)
+    binding.synchronize_outputs()
     begin = time.perf_counter()
     s.run_with_iobinding(binding)
     n = max(1, min(500, int(least / 3 / max(time.perf_counter() - begin, 1e-6))))
@@ -126,7 +136,8 @@ def milliseconds(model, feeds=None, ties=(), least=0.3):
     def row():
         begin = time.perf_counter()
         for _ in range(n):
-            s.run_with_iobinding(binding)
+            s.run_with_iobinding(binding, how)
+        binding.synchronize_outputs()
         return (time.perf_counter() - begin) / n * 1e3
     best = min(row() for _ in range(3))
     if PROFILED:
@@ -228,30 +239,39 @@ def gemv_4bit(tiny, n=8):
 
 # ---- attention, single operators ----
 
+def attention_ms(B, H, T, D, forward, back):
+    """Of the forward pass, of the gradient by query, key and value, or of both in one graph, where the gradient takes
+    what the forward pass kept, as in a training step."""
+    b = Build()
+    ins = [b.input(n, B, H, T, D) for n in "qkvd"[:3 + back]]
+    if forward:
+        b.output(b.node("Attention", *ins[:3], is_causal=1), "y", B, H, T, D)
+    outs = b.node("AttentionGrad", *ins[:3], "", "", "", "", ins[3], domain="nacre", n_out=3,
+                  is_causal=1) if back else ()
+    for value, name in zip(outs, "abc"):
+        b.output(value, name, B, H, T, D)
+    return milliseconds(b.model())
+
+
 def attention(tiny, target, B, H, T, D):
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
-    b = Build()
-    q, k, v = (b.input(n, B, H, T, D) for n in "qkv")
-    b.output(b.node("Attention", q, k, v, is_causal=1), "y", B, H, T, D)
-    ms = milliseconds(b.model())
+    ms = attention_ms(B, H, T, D, True, False)
     return {"figure": 2 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
 
 
 def attention_back(tiny, target, B, H, T, D):
-    """The gradient by query, key and value, the forward pass that it needs anew included."""
+    """Both passes in one graph, less the forward one; `anew`: the gradient alone, which does the forward pass itself."""
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
-    b = Build()
-    ins = [b.input(n, B, H, T, D) for n in "qkvd"]
-    outs = b.node("AttentionGrad", *ins[:3], "", "", "", "", ins[3], domain="nacre", n_out=3, is_causal=1)
-    for value, name in zip(outs, "abc"):
-        b.output(value, name, B, H, T, D)
-    ms = milliseconds(b.model())
-    return {"figure": 5 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+    both, forward, anew = (attention_ms(B, H, T, D, *which) for which in ((True, True), (True, False), (False, True)))
+    work = 5 * B * H * T * T * D / 1e9
+    return {"figure": work / max(both - forward, 1e-6), "unit": "TFLOP/s, causal", "target": target,
+            "ms": both - forward, "anew": work / anew}
 
 
 def one_node(make, tiny, target_us):
-    ms = milliseconds(make(Build(), tiny))
-    return {"figure": ms * 1e3, "unit": "us", "target": target_us, "ms": ms}
+    """A lone run, with its start and its end, and one of many that are queued."""
+    ms, queued = (milliseconds(make(Build(), tiny), queued=q) for q in (False, True))
+    return {"figure": ms * 1e3, "unit": f"us, {queued * 1e3:.1f} of a queue", "target": target_us, "ms": ms}
 
 
 def bias_gelu(b, tiny):

@@ -391,10 +391,10 @@ static nc_code leave(nc_frame *f) {
     return nc_state_leave(&f->work, f->state, f->program, f->vars, stream);
 }
 
-/* The caller's tensors all lie on the device. A stream of the caller's own is waited for by the others. */
+/* The caller's tensors all lie on the device. */
 static bool is_still(const nc_frame *f) {
     const nc_program *p = f->program;
-    bool still = p->copies_edges && !f->lent;
+    bool still = p->copies_edges;
     for (int i = 0; i < p->n_edges && still; i++) {
         const nc_slot *s = &p->slots[p->edges[i]];
         still = f->slots[s->from_input >= 0 ? p->inputs[s->from_input] : p->outputs[s->to_output]].on_device;
@@ -407,6 +407,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
     f->still = is_still(f);
     if (f->seg == 0) {
+        if (f->lent && !f->still) NC_TRY(nc_frame_follow_stream(f));
         nc_prepared_pack_all(f->prepared);
         NC_TRY(bind_initials(f));
         NC_TRY(nc_bind_symbols(f));

@@ -132,6 +132,7 @@ NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);
 nc_object *nc_frame_output(nc_frame *f, int i); /* borrowed; NULL: not made yet */
 
 /* ---- between the files ---- */
+NC_MUST nc_code nc_frame_follow_stream(nc_frame *f); /* the others wait for what was queued on the caller's stream */
 NC_MUST nc_code nc_frame_finish_stream(nc_frame *f); /* the caller's stream waits for the others */
 void nc_frame_return_stream(nc_frame *f);
 bool nc_frame_is_done(nc_frame *f); /* nothing of its last run is under way */

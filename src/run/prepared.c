@@ -37,7 +37,7 @@ static nc_code place_device_consts(nc_work *w, nc_prepared *r, int place, nc_upl
         if (p->consts[i].place == place && !stays(&p->consts[i]))
             list[n++] = (nc_upload){.src = p->consts[i].value->lit->data, .bytes = p->consts[i].value->lit->bytes};
     if (n == 0) return NC_OK;
-    NC_TRY(nc_upload_all(w, p->places[place], r->budget, list, n, &b));
+    NC_TRY(nc_upload_all(w, r->env->pool, p->places[place], r->budget, list, n, &b));
     for (int i = 0, k = 0; i < p->n_consts; i++) {
         if (p->consts[i].place != place || stays(&p->consts[i])) continue;
         r->consts[i].data = (char *)b->ptr + list[k++].offset;
@@ -172,7 +172,7 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
         NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, room, out));
     if (!host) return NC_OK;
     nc_upload one = {.src = host->ptr, .bytes = host->bytes};
-    nc_code code = nc_upload_all(w, r->program->places[k->place], r->budget, &one, 1, out);
+    nc_code code = nc_upload_all(w, r->env->pool, r->program->places[k->place], r->budget, &one, 1, out);
     nc_buffer_unref(host);
     return code;
 }

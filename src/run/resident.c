@@ -30,12 +30,17 @@ static nc_code make_events(nc_frame *f) {
 nc_code nc_frame_use_stream(nc_frame *f, nc_stream *borrows) {
     const nc_program *p = f->program;
     int compute = nc_program_stream(p, NC_STREAM_COMPUTE, 1);
-    nc_device *d = p->device;
     if (p->n_places == 1) return NC_OK;
     NC_TRY(make_events(f));
     f->own = f->streams[compute], f->streams[compute] = borrows, f->lent = true;
-    /* What the caller queued before comes before all of it. */
-    NC_TRY(d->table->event_record(d, f->border[0], borrows, &f->work.diag));
+    return NC_OK;
+}
+
+nc_code nc_frame_follow_stream(nc_frame *f) {
+    const nc_program *p = f->program;
+    int compute = nc_program_stream(p, NC_STREAM_COMPUTE, 1);
+    nc_device *d = p->device;
+    NC_TRY(d->table->event_record(d, f->border[0], f->streams[compute], &f->work.diag));
     for (int s = 1; s < p->n_streams; s++)
         if (s != compute) NC_TRY(d->table->event_wait(d, f->border[0], f->streams[s], &f->work.diag));
     return NC_OK;
@@ -45,7 +50,7 @@ nc_code nc_frame_finish_stream(nc_frame *f) {
     const nc_program *p = f->program;
     int compute = nc_program_stream(p, NC_STREAM_COMPUTE, 1);
     nc_device *d = p->device;
-    for (int s = 1; s < p->n_streams; s++) {
+    for (int s = 1; s < p->n_streams && !f->still; s++) {
         if (s == compute) continue;
         NC_TRY(d->table->event_record(d, f->border[0], f->streams[s], &f->work.diag));
         NC_TRY(d->table->event_wait(d, f->border[0], f->streams[compute], &f->work.diag));

@@ -1,6 +1,7 @@
 /* run/upload.c: the constants of a program in the memory of a device: one block for all of them, filled through two
- * page-locked pieces in turn, so that the host copies into one while the device reads the other, and waited for once. A
- * few small ones go up by a single copy. */
+ * page-locked pieces in turn, so that the host copies into one while the device reads the other, and waited for once.
+ * The host copies with all its threads: bytes of a mapped file come page by page, slower than a device takes them. A few
+ * small ones go up by a single copy. */
 #include "run/upload.h"
 
 #include "base/intmath.h"
@@ -8,10 +9,11 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 256, PIECE = 8 << 20, FEW = 256 << 10 };
+enum { ALIGNMENT = 256, PIECE = 8 << 20, FEW = 256 << 10, SHARE = 256 << 10 };
 
 typedef struct staging {
     nc_work *w;
+    nc_pool *pool;
     nc_device *d;
     nc_stream *s;
     char *piece[2];
@@ -49,11 +51,28 @@ static nc_code send_piece(staging *t) {
     return t->d->table->event_sync(t->d, t->read[t->now], diag);
 }
 
+typedef struct copying {
+    char *to;
+    const char *from;
+    size_t bytes;
+} copying;
+
+static void copy_share(void *ctx, int64_t i) {
+    const copying *c = ctx;
+    size_t at = (size_t)i * SHARE, left = c->bytes - at;
+    memcpy(c->to + at, c->from + at, left < SHARE ? left : SHARE);
+}
+
+static void copy_bytes(nc_pool *pool, char *to, const char *from, size_t bytes) {
+    copying c = {to, from, bytes};
+    nc_parallel(pool, nc_ceil_div((int64_t)bytes, SHARE), copy_share, &c);
+}
+
 static nc_code send_bytes(staging *t, const char *src, size_t bytes, size_t room) {
     while (bytes > 0) {
         size_t n = room - t->n < bytes ? room - t->n : bytes;
         if (src != NULL)
-            memcpy(t->piece[t->now] + t->n, src, n), src += n;
+            copy_bytes(t->pool, t->piece[t->now] + t->n, src, n), src += n;
         else
             memset(t->piece[t->now] + t->n, 0, n);
         t->n += n, bytes -= n;
@@ -96,7 +115,8 @@ static bool lay_out(nc_upload *list, int n, size_t *total) {
     return true;
 }
 
-nc_code nc_upload_all(nc_work *w, nc_device *d, nc_budget *budget, nc_upload *list, int n, nc_buffer **out) {
+nc_code nc_upload_all(nc_work *w, nc_pool *pool, nc_device *d, nc_budget *budget, nc_upload *list, int n,
+                      nc_buffer **out) {
     size_t total;
     if (!lay_out(list, n, &total)) NC_FAIL(w, NC_E_LIMIT, "the constants are too large to address");
     nc_buffer *b = nc_device_buffer(d, budget, total, &w->diag);
@@ -105,7 +125,7 @@ nc_code nc_upload_all(nc_work *w, nc_device *d, nc_budget *budget, nc_upload *li
     if (total <= FEW) {
         code = send_few(w, d, b->ptr, list, n, total);
     } else {
-        staging t = {.w = w, .d = d, .to = b->ptr};
+        staging t = {.w = w, .pool = pool, .d = d, .to = b->ptr};
         code = open_staging(&t, total);
         if (code == NC_OK) code = send_all(&t, list, n, total);
         close_staging(&t);

@@ -2,6 +2,7 @@
 #ifndef NC_RUN_UPLOAD_H
 #define NC_RUN_UPLOAD_H
 
+#include "base/threads.h"
 #include "device/device.h"
 
 typedef struct nc_upload {
@@ -11,6 +12,7 @@ typedef struct nc_upload {
 } nc_upload;
 
 /* Done when it returns; the block is charged to the budget (may be NULL). */
-NC_MUST nc_code nc_upload_all(nc_work *w, nc_device *d, nc_budget *budget, nc_upload *list, int n, nc_buffer **out);
+NC_MUST nc_code nc_upload_all(nc_work *w, nc_pool *pool, nc_device *d, nc_budget *budget, nc_upload *list, int n,
+                              nc_buffer **out);
 
 #endif

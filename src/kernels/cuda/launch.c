@@ -59,7 +59,8 @@ nck_cuda_tiles nck_cuda_tiles_of(int64_t rows, int64_t columns) {
     return t;
 }
 
+/* A block for every tile: one that goes over several asks for the next only when it has written the last. */
 nc_code nck_cuda_launch_tiles(nck_cuda_at at, nc_function *f, const nck_cuda_tiles *t, void **args) {
-    nc_dim3 grid = {nck_cuda_blocks(at.device, t->count, 1), 1, 1};
+    nc_dim3 grid = {(uint32_t)nc_min64(t->count, INT32_MAX), 1, 1};
     return at.device->table->launch_function(at.device, at.stream, f, grid, (nc_dim3){t->x, t->y, 1}, 0, args, at.diag);
 }
