@@ -318,3 +318,75 @@ def test_outputs_of_another_type():
     y = nacre.InferenceSession(m.model.SerializeToString()).run(None, {"x": x})[0]
     assert y.dtype == np.float64 and np.array_equal(y, nacre.InferenceSession(
         chain(OnnxModel).model.SerializeToString()).run(None, {"x": x})[0])
+
+
+# ---- small functions ----
+
+def test_functions_for_expressions():
+    import sympy
+    from onnxruntime.tools import symbolic_shape_infer as theirs
+
+    from nacre.tools import symbolic_shape_infer as mine
+    n = sympy.Symbol("n")
+    for x in (3, np.int64(3), sympy.Integer(3), n, n + 1, sympy.Integer(2) * 3, "n"):
+        assert mine.is_literal(x) == theirs.is_literal(x), x
+    shape = [None, 2, n, 2 * n + 1, sympy.Integer(4)]
+    assert mine.get_shape_from_sympy_shape(shape) == theirs.get_shape_from_sympy_shape(shape)
+    for x in ([5], np.array([7]), 3, None):
+        assert mine.as_scalar(x) == theirs.as_scalar(x)
+        for keep in (True, False):
+            assert mine.as_list(x, keep) == theirs.as_list(x, keep)
+    assert mine.sympy_reduce_product([2, n, 3]) == theirs.sympy_reduce_product([2, n, 3]) == 6 * n
+    assert mine.sympy_reduce_product(n) == n
+    with pytest.raises(ValueError, match="got 2"):
+        mine.as_scalar([1, 2])
+
+
+def test_inputs_with_defaults(tmp_path):
+    from onnxruntime.tools import remove_initializer_from_input as theirs
+
+    from nacre.tools import remove_initializer_from_input as mine
+    for version in (3, 8):
+        made = []
+        for tool in (mine, theirs):
+            model = onnx.load_from_string(package.affine())
+            model.ir_version = version
+            made.append((tool.remove_initializer_from_input(model), tool.remove_initializer_from_input(model),
+                         [i.name for i in model.graph.input]))
+        assert made[0] == made[1] and made[0][0] == (version == 8)
+    onnx.save(model, tmp_path / "a.onnx")
+    mine.main(["--input", str(tmp_path / "a.onnx"), "--output", str(tmp_path / "b.onnx")])
+    assert [i.name for i in onnx.load(tmp_path / "b.onnx").graph.input] == ["x"]
+
+
+def test_a_histogram_drawn(monkeypatch, capsys):
+    import sys
+    import types
+
+    from nacre.quantization.quant_utils import apply_plot
+    drawn, plot = [], types.ModuleType("matplotlib.pyplot")
+    for name in ("stairs", "xlabel", "ylabel", "show"):
+        setattr(plot, name, lambda *a, name=name, **told: drawn.append(name))
+    around = types.ModuleType("matplotlib")
+    around.pyplot = plot
+    monkeypatch.setitem(sys.modules, "matplotlib", around)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", plot)
+    apply_plot(np.arange(2000), np.arange(2001))
+    assert drawn == ["stairs", "xlabel", "ylabel", "show"] and " 1234 " in capsys.readouterr().out
+
+
+def test_versions_of_cudas_runtime(tmp_path, monkeypatch):
+    from onnxruntime.capi import onnxruntime_collect_build_info as theirs
+
+    from nacre.capi import onnxruntime_collect_build_info as mine
+    assert sorted(mine.find_cudart_versions(True, "12")) == sorted(theirs.find_cudart_versions(True, "12"))
+
+    class Library:
+        def __init__(self, name):
+            self.number = {"libcudart.so": 12010, "libcudart.so.11": 11080}[name]
+
+        def cudaRuntimeGetVersion(self, at):
+            at._obj.value = self.number
+            return 0
+    monkeypatch.setattr(mine.ctypes, "CDLL", Library)
+    assert mine.find_cudart_versions(build_cuda_version="11") == [11080, 12010]

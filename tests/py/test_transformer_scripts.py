@@ -20,7 +20,8 @@ from onnxruntime.transformers import (affinity_helper as _, benchmark_helper as 
                                       convert_to_packing_mode as their_packing, dynamo_onnx_helper as their_dynamo,
                                       fusion_base as their_base, fusion_utils as their_utils,
                                       huggingface_models as their_models, import_utils as their_imports,
-                                      past_helper as their_past)
+                                      past_helper as their_past, profile_result_processor as their_tables,
+                                      shape_optimizer as their_shapes)
 from onnxruntime.transformers.onnx_model import OnnxModel as TheirModel
 
 from tolerances import close
@@ -32,7 +33,8 @@ import nacre  # noqa: E402
 from nacre.transformers import (affinity_helper, benchmark_helper, bert_perf_test, bert_test_data,  # noqa: E402
                                 compare_bert_results, constants, convert_to_packing_mode, dynamo_onnx_helper,
                                 fusion_base, fusion_utils, huggingface_models, import_utils, machine_info, metrics,
-                                past_helper, quantize_helper, torch_onnx_export_helper)
+                                past_helper, profile_result_processor, profiler, quantize_helper, shape_optimizer,
+                                torch_onnx_export_helper)
 from nacre.transformers.onnx_model import OnnxModel  # noqa: E402
 
 R = np.random.default_rng(5)
@@ -364,6 +366,113 @@ def test_records(tmp_path):
     assert json.loads((tmp_path / "r.json").read_text()) == [told]
     metrics.BenchmarkRecord.save_as_csv(str(tmp_path / "none.csv"), [])
     assert not (tmp_path / "none.csv").exists()
+
+
+# ---- profiles ----
+
+def profiled(folder):
+    onnx.save(large(), folder / "m.onnx")
+    session = benchmark_helper.create_onnxruntime_session(str(folder / "m.onnx"), False, enable_profiling=True)
+    for _ in range(2):
+        session.run(None, feed())
+    return session.end_profiling()
+
+
+def test_tables_of_profiles(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    records = profile_result_processor.load_profile_json(profiled(tmp_path))
+    ready = {"cat": "Session", "name": "session_initialization", "dur": 9}
+    kernels = [{"cat": "Kernel", "name": n, "dur": d, "args": {"op_name": op}} for n, d, op in (
+        ("gemm", 30, "MatMul"), ("copy", 4, ""), ("gemm", 10, "MatMul"), ("loop", 99, "Loop"))]
+    fence = {"cat": "Node", "name": "a_fence_before", "dur": 7, "args": {"op_name": "MatMul"}}
+    for given in (records, [*records, ready, *kernels, fence], [kernels[0], ready]):
+        got, want = (m.parse_kernel_results(given, 0.2) for m in (profile_result_processor, their_tables))
+        assert got == want
+        if len(given) > 2:
+            for only in (True, False):
+                assert profile_result_processor.parse_node_results(given, only, 0.05) == \
+                    their_tables.parse_node_results(given, only, 0.05)
+            assert profile_result_processor.group_node_results(given) == their_tables.group_node_results(given)
+    profiler.main(["--input", str(next(tmp_path.glob("*.json")))])
+    assert "LayerNormalization" in capsys.readouterr().out
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds dict"):
+        profile_result_processor.load_profile_json(str(tmp_path / "x.json"))
+
+
+def test_a_model_profiled(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(large(), tmp_path / "m.onnx")
+    for kind in ("bert", "default"):
+        profiler.main(["--model", "m.onnx", "--dummy_inputs", kind, "--samples", "2", "-b", "2", "-s", "5"])
+        assert "Gather" in capsys.readouterr().out
+    with pytest.raises(RuntimeError, match="'input_ids' has dim 'batch', expected one of batch_size"):
+        profiler.main(["--model", "m.onnx", "--dummy_inputs", "gpt2"])
+    with pytest.raises(SystemExit, match="say --model"):
+        profiler.main([])
+
+
+def test_inputs_for_profiles():
+    def graph(**values):
+        made = helper.make_graph([], "g", [helper.make_tensor_value_info(n, k, d) for n, (k, d) in values.items()], [])
+        return OnnxModel(helper.make_model(made))
+    past = graph(ids=(T.INT64, ["batch_size", "seq_len"]), past=(T.FLOAT, [2, "batch_size", 4, "past_seq_len", 8]),
+                 mask=(T.INT32, ["batch_size", "total_seq_len"]))
+    one, two = profiler.create_gpt2_inputs(past, 3, 4, 5, 2)
+    shapes = {n: a.shape for n, a in one.items()}
+    assert one is two and shapes == {"ids": (3, 4), "past": (2, 3, 4, 5, 8), "mask": (3, 9)}
+    assert [a.dtype for a in one.values()] == [np.int64, np.float32, np.int32] and (one["past"] == 1).all()
+    dims = ["batch_size", "sequence_length"]
+    both = graph(ids=(T.INT64, dims), global_mask=(T.INT64, dims))
+    one, = profiler.create_longformer_inputs(both, 2, 6, 2, 1)
+    assert one["global_mask"].sum() == 4 and one["ids"].sum() == 12
+    assert profiler.create_dummy_inputs(graph(x=(T.FLOAT, ["a", "b", "c"])), 1, 2, 1) is None
+    with pytest.raises(ValueError, match="element type 9, expected float"):
+        profiler.create_dummy_inputs(graph(x=(T.BOOL, [2])), 1, 2, 1)
+
+
+# ---- sizes as constants ----
+
+def with_shapes():
+    """onnxruntime's draws for three inputs of one type."""
+    model = bert()
+    for value in model.graph.input:
+        value.type.tensor_type.elem_type = T.INT32
+    del model.graph.node[-1]
+    model.graph.node.extend([
+        node("Shape", ["x2"], ["dims"]), node("Gather", ["dims", "zero"], ["n"]),
+        node("Gather", ["dims", "one"], ["m"]),
+        node("Unsqueeze", ["n", "at"], ["n1"]), node("Unsqueeze", ["m", "at"], ["m1"]),
+        node("Concat", ["n1", "m1", "heads"], ["target"], axis=0), node("Reshape", ["x2", "target"], ["y"])])
+    model.graph.initializer.extend(numpy_helper.from_array(np.array(v), n) for n, v in (
+        ("zero", 0), ("one", 1), ("at", [0]), ("heads", [4, 4])))
+    del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    model.graph.output[0].type.tensor_type.shape.dim.extend([onnx.TensorShapeProto.Dimension(dim_value=4)] * 2)
+    return model
+
+
+@pytest.mark.parametrize("shapes,reshapes", [(True, False), (False, True), (True, True)])
+def test_sizes_as_constants(shapes, reshapes, tmp_path):
+    plain, made = with_shapes(), []
+    names = ("input_ids", "segment_ids", "input_mask")
+    for module, kind in ((shape_optimizer, OnnxModel), (their_shapes, TheirModel)):
+        model = onnx.ModelProto()
+        model.CopyFrom(plain)
+        module.BertOnnxModelShapeOptimizer(kind(model)).optimize(str(tmp_path / "o.onnx"), *names, shapes, reshapes,
+                                                                 batch_size=3, sequence_length=6)
+        made.append(onnx.load(tmp_path / "o.onnx"))
+    assert sorted(n.op_type for n in made[0].graph.node) == sorted(n.op_type for n in made[1].graph.node)
+    assert "Shape" not in {n.op_type for n in made[0].graph.node}
+    x = {n: a.astype(np.int32) for n, a in feed().items()}
+    want, = nacre.InferenceSession(plain.SerializeToString()).run(None, x)
+    got, = nacre.InferenceSession(made[0].SerializeToString()).run(None, x)
+    np.testing.assert_array_equal(got, want)
+    again = shape_optimizer.BertOnnxModelShapeOptimizer(OnnxModel(made[0]))
+    again.optimize(None, *names, shapes, reshapes)
+    with pytest.raises(ValueError, match="no input 'q'"):
+        shape_optimizer.BertOnnxModelShapeOptimizer(OnnxModel(with_shapes())).optimize(None, "q", "r", "s", True, True)
+    with pytest.raises(ValueError, match="no output 'q'"):
+        shape_optimizer.BertOnnxModelShapeOptimizer(OnnxModel(with_shapes())).optimize(None, *names, True, True, ["q"])
 
 
 # ---- caches ----

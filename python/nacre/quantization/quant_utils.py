@@ -472,5 +472,18 @@ def write_calibration_table(calibration_cache: Any, dir: str = ".") -> None:
     (Path(dir) / "calibration.flatbuffers").write_bytes(table_of(reaches))
 
 
+def apply_plot(hist: np.ndarray, hist_edges: np.ndarray) -> None:
+    """Prints a histogram and draws it; needs the package matplotlib."""
+    import sys
+
+    import matplotlib.pyplot as plt
+    with np.printoptions(threshold=sys.maxsize):
+        print(f"counts: {hist}\nedges: {hist_edges}")
+    plt.stairs(hist, hist_edges, fill=True)
+    plt.xlabel("value")
+    plt.ylabel("count")
+    plt.show()
+
+
 def temporary_folder() -> Any:
     return tempfile.TemporaryDirectory(prefix="nacre-quant-")

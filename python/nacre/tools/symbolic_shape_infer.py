@@ -5,11 +5,43 @@
 from __future__ import annotations
 
 import argparse
+import math
+import numbers
 from typing import Any, List, Optional
 
+import numpy as np
 import onnx
 
 from nacre import _inference
+
+
+# ---- what scripts that work with expressions of sympy share ----
+
+def is_literal(dim: Any) -> bool:
+    """Whether it is a number, and no expression over symbols."""
+    return isinstance(dim, numbers.Integral) or bool(getattr(dim, "is_number", False))
+
+
+def get_shape_from_sympy_shape(sympy_shape: Any) -> List[Any]:
+    """Numbers, texts of expressions, and None where nothing is known."""
+    return [None if d is None else int(d) if is_literal(d) else str(d) for d in sympy_shape]
+
+
+def as_scalar(x: Any) -> Any:
+    """The one element of a list or array."""
+    if isinstance(x, list) and len(x) != 1:
+        raise ValueError(f"expected one element, got {len(x)}")
+    return x[0] if isinstance(x, list) else x.item() if isinstance(x, np.ndarray) else x
+
+
+def as_list(x: Any, keep_none: bool) -> Any:
+    return x if isinstance(x, list) or (keep_none and x is None) else list(x) if isinstance(x, np.ndarray) else [x]
+
+
+def sympy_reduce_product(x: Any) -> Any:
+    """Of a list of numbers and expressions; needs the package sympy."""
+    import sympy
+    return math.prod(x, start=sympy.Integer(1)) if isinstance(x, list) else x
 
 
 class SymbolicShapeInference:

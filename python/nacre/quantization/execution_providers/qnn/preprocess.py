@@ -38,8 +38,7 @@ def qnn_preprocess_model(model_input: Union[str, Path, onnx.ModelProto], model_o
     if changed:
         fix_output_shapes(model.model)
     if exclude_initializer_from_input:
-        before = len(model.graph().input)
-        changed |= len(remove_initializer_from_input(model.model).graph.input) < before
+        changed |= remove_initializer_from_input(model.model)
     for fusion in (FusionGelu(model), FusionLpNormalization(model), FusionSpaceToDepth(model)):
         changed |= fusion.apply()
     changed |= fuse_layernorm and _fuse_layer_normalization(model)
