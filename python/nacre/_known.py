@@ -102,7 +102,7 @@ FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
     "enable_cpu_mem_arena": _MEMORY, "enable_mem_pattern": _MEMORY, "enable_mem_reuse": _MEMORY,
     "execution_order": "the planner orders the graph, and every kernel uses all threads",
     "log_verbosity_level": "there is one level below INFO",
-    "use_deterministic_compute": "results on the CPU are always the same bits",
+    "use_deterministic_compute": "results are always the same bits",
 }
 #: The same of RunOptions.
 RUN_FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
