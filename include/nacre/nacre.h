@@ -239,7 +239,8 @@ NACRE_API void nacre_model_release(nacre_model *m);
 NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err);
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
- * "winograd" (off: 3x3 convolutions are summed as they are defined), "tf32" (on: matrix products of f32 on a GPU round
+ * "winograd" (off: 3x3 convolutions are summed as they are defined), "tune" (on: what cuBLASLt offers for a product
+ * is tried once, and the choice kept on disk; off unless asked for), "tf32" (on: matrix products of f32 on a GPU round
  * their operands to 10 bits of mantissa; off unless asked for), "capture", "dumps", "profile": on, off.
  * "host_nodes": on, off: off refuses a model of which the session's device cannot compute every node; on, such
  * nodes run on the host, and one warning tells of them. "strict": on, off, shapes: on refuses a model

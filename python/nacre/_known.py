@@ -19,7 +19,7 @@ Note = Tuple[int, str]
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
     "nacre.compute", "nacre.packed_file", "nacre.patterns", "nacre.recompute", "nacre.streams", "nacre.strict",
-    "nacre.winograd",
+    "nacre.tune", "nacre.winograd",
     "session.strict_shape_type_inference",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.disable_cpu_ep_fallback",
@@ -114,14 +114,15 @@ RUN_FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
 
 #: Obeyed, by provider: the option of the library and what its value becomes.
 PROVIDER_HONOURED = {"CUDAExecutionProvider": {"device_id", "gpu_mem_limit", "enable_cuda_graph", "use_tf32",
-                                               "user_compute_stream", "has_user_compute_stream"},
+                                               "user_compute_stream", "has_user_compute_stream",
+                                               "tunable_op_enable", "tunable_op_tuning_enable"},
                      "CPUExecutionProvider": set()}
 #: Known to onnxruntime and not to this library: named in a warning.
 PROVIDER_WITHOUT_EFFECT = {
     "CUDAExecutionProvider": {
         "arena_extend_strategy", "cudnn_conv_algo_search", "do_copy_in_default_stream", "cudnn_conv_use_max_workspace",
-        "cudnn_conv1d_pad_to_nc1d", "tunable_op_enable", "tunable_op_tuning_enable",
-        "tunable_op_max_tuning_duration_ms", "enable_skip_layer_norm_strict_mode", "prefer_nhwc",
+        "cudnn_conv1d_pad_to_nc1d", "tunable_op_max_tuning_duration_ms", "enable_skip_layer_norm_strict_mode",
+        "prefer_nhwc",
         "use_ep_level_unified_stream", "fuse_conv_bias", "sdpa_kernel"},
     "CPUExecutionProvider": {"use_arena", "arena_extend_strategy"},
 }
@@ -234,6 +235,8 @@ def provider_settings(provider: str, options: Dict[str, str]) -> Tuple[List[Tupl
             settings.append(("capture", "on" if value in ("1", "True", "true") else "off"))
         elif key == "use_tf32" and key in known:
             settings.append(("tf32", "on" if value in ("1", "True", "true") else "off"))
+        elif key == "tunable_op_tuning_enable" and key in known:
+            settings.append(("tune", "on" if value in ("1", "True", "true") else "off"))
         elif key in ("device_id", "user_compute_stream") and key in known:
             _whole(provider, key, value)
         elif key not in known and provider == "CUDAExecutionProvider":

@@ -251,6 +251,8 @@ class SessionOptions:
             out.append(("winograd", "off"))
         if self._switch("nacre.recompute"):
             out.append(("recompute", "*"))
+        if self._switch("nacre.tune"):
+            out.append(("tune", "on"))
         if self._switch("nacre.strict"):
             out.append(("strict", "on"))
         elif self._switch("session.strict_shape_type_inference"):

@@ -218,6 +218,7 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f); /* NULL is fine */
 NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 
 CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's stream 0 */
+bool nc_cuda_captures_itself(void);                        /* what this thread queues is recorded, and not done yet */
 /* NC_CUDA_WORKSPACE bytes that kernels on s may use, made before the first of them. NULL: there was none. */
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s);
 /* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. NULL: no workspace. */
@@ -235,6 +236,11 @@ NC_MUST nc_code nc_cuda_compile_text(const char *source, int major, int minor, v
 
 /* The same for c's GPU, driver and compiler, looked up in the cache on disk first. */
 NC_MUST nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **cubin, size_t *bytes, nc_diag *diag);
+
+/* What was chosen by trying on c's GPU and driver, kept in the same cache: n bytes for `of`, in the words of `what`. */
+bool nc_cuda_read_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, void *out, size_t n);
+void nc_cuda_write_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, const void *choice,
+                          size_t n);
 
 typedef struct nc_cuda_modules nc_cuda_modules; /* the device's compiled kernels, in memory and on disk; thread-safe */
 nc_cuda_modules *nc_cuda_modules_create(const nc_cuda *borrows); /* NULL: out of memory */

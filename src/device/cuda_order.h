@@ -64,7 +64,6 @@ bool nc_cuda_turn_try_wait(void); /* false: something is being captured */
 void nc_cuda_turn_capture_end(void);
 void nc_cuda_turn_wait_end(void);
 void nc_cuda_own_capture(int by);   /* this thread began (1) or ended (-1) one */
-bool nc_cuda_captures_itself(void); /* this thread does */
 /* What this thread captures cannot be captured yet, since it must be made ready by a run first: its end fails. */
 void nc_cuda_capture_unfit(void);
 bool nc_cuda_capture_was_unfit(void); /* asked once, at the end */

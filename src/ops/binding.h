@@ -36,6 +36,7 @@ typedef struct nc_prep {
     nc_device *device;
     bool no_packs;    /* the session packs nothing: ask for no pack */
     bool no_winograd; /* the session wants the sums of convolutions as they are defined */
+    bool tune;        /* what a library offers several ways for is tried, and the fastest kept */
     bool tf32;        /* products of f32 on a GPU may round their operands to 10 bits */
     const void *own;  /* of the row that is prepared */
     /* to be filled */

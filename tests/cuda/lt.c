@@ -62,6 +62,9 @@ typedef struct product {
         if (code_ != SUCCESS) return code_;             \
     } while (0)
 
+/* How many algorithms are offered, all of them the one there is; where its number stands among the alignments. */
+enum { WAYS = 3, WAY = 60 };
+
 /* ---- the product ---- */
 
 static int64_t at(const layout *l, int64_t row, int64_t col) {
@@ -320,16 +323,18 @@ cublasStatus cublasLtMatmulAlgoGetHeuristic(cublasLtHandle h, cublasLtMatmulDesc
         if (p->aligned[i] < bytes_of(l[i]->type)) return NOT_SUPPORTED;
         aligned = aligned << 16 | p->aligned[i];
     }
-    results[0] = (cublasLtMatmulHeuristicResult){.workspaceSize = 0, .wavesCount = 1};
-    name_algo(&made, d, l, &results[0].algo);
-    results[0].algo.data[7] = aligned;
-    *n_found = 1;
+    for (int i = 0; i < WAYS && i < n_wanted; i++) {
+        results[i] = (cublasLtMatmulHeuristicResult){.workspaceSize = 0, .wavesCount = 1};
+        name_algo(&made, d, l, &results[i].algo);
+        results[i].algo.data[7] = aligned | (uint64_t)i << WAY;
+        *n_found = i + 1;
+    }
     return SUCCESS;
 }
 
 static bool is_aligned(const void *const address[4], uint64_t aligned) {
     for (int i = 0; i < 4; i++)
-        if ((uintptr_t)address[i] % (aligned >> (48 - 16 * i) & 0xffff) != 0) return false;
+        if ((uintptr_t)address[i] % (aligned >> (48 - 16 * i) & 0xfff) != 0) return false;
     return true;
 }
 

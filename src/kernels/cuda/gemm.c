@@ -2,13 +2,15 @@
  *
  * cuBLASLt thinks in columns: a row-major matrix is its own transpose there. So C^T = B^T * A^T is asked for, with C^T,
  * B^T, A^T being the bytes as they lie; a matrix whose rows have stride 1 is marked transposed. The heuristics are
- * asked once per shape, set of strides and alignment of the addresses, all of which may change the choice. */
+ * asked once per shape, set of strides and alignment of the addresses, all of which may change the choice; with
+ * `tune` what they propose is tried once, and the choice is kept on disk. */
 #include "kernels/cuda/gemm.h"
 
 #include "base/intmath.h"
 #include "kernels/cuda/gemv.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { TILE = 16, MAX_GRID_Y = 65535, THREADS = 256 };
 
@@ -195,23 +197,112 @@ static nc_code set_preference(const nc_cuda_api *api, cublasLtMatmulPreference p
     return NC_OK;
 }
 
-/* No algorithm is an answer, not a failure. */
-static nc_code choose(const nc_cuda *c, const lt_call *l, const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo,
-                      bool *usable, nc_diag *diag) {
+enum { CANDIDATES = 8, TRIES = 5 };
+
+typedef struct candidates {
+    cublasLtMatmulHeuristicResult v[CANDIDATES]; /* the heuristics' best first */
+    int n;
+} candidates;
+
+/* At most `most` algorithms. None is an answer, not a failure. */
+static nc_code find_candidates(const nc_cuda *c, const lt_call *l, const nck_cuda_gemm_key *key, int most,
+                               candidates *out, nc_diag *diag) {
     const nc_cuda_api *api = c->api;
     cublasLtMatmulPreference p = NULL;
+    out->n = 0;
     TRY_LT(cublasLtMatmulPreferenceCreate(&p), "cublasLtMatmulPreferenceCreate");
     nc_code code = set_preference(api, p, key, diag);
-    cublasLtMatmulHeuristicResult result = {0};
-    int n_found = 0;
     if (code == NC_OK) {
         cublasStatus r = api->cublasLtMatmulAlgoGetHeuristic(c->lt, l->desc, l->layout[0], l->layout[1], l->layout[2],
-                                                             l->layout[2], p, 1, &result, &n_found);
-        *usable = r == 0 && n_found > 0 && result.state == 0;
-        *algo = result.algo;
+                                                             l->layout[2], p, most, out->v, &out->n);
+        if (r != 0) out->n = 0;
     }
+    for (int i = 0; i < out->n; i++)
+        if (out->v[i].state != 0) out->n = i;
     api->cublasLtMatmulPreferenceDestroy(p);
     return code;
+}
+
+static nc_code multiply_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
+                           const cublasLtMatmulAlgo *algo, void *out) {
+    const nc_cuda *c = nc_device_cuda(at.device);
+    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->other != NULL ? 1 : g->beta);
+    return nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, l->desc, &alpha, g->b.data, l->layout[0], g->a.data,
+                                                   l->layout[1], &beta, added_to(g), l->layout[2], out, l->layout[2],
+                                                   algo, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
+                                                   nc_cuda_stream(at.stream)),
+                            "cublasLtMatmul", at.diag);
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Of TRIES products into `out`, after one that is not counted. */
+static nc_code time_of(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
+                       const cublasLtMatmulAlgo *algo, void *out, double *time) {
+    const nc_device_table *t = at.device->table;
+    for (int i = 0; i <= TRIES; i++) {
+        NC_TRY(multiply_lt(k, at, g, l, algo, out));
+        if (i > 0 && i < TRIES) continue;
+        NC_TRY(t->stream_sync(at.device, at.stream, at.diag));
+        *time = i == 0 ? seconds() : seconds() - *time;
+    }
+    return NC_OK;
+}
+
+/* The fastest of them for these operands, into memory of its own: the result may be read by the product. What cannot be
+ * tried leaves the first. */
+static nc_code try_all(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
+                       candidates *all) {
+    const nc_device_table *t = at.device->table;
+    int64_t elements = (g->n_batch - 1) * g->c.batch + (g->M - 1) * g->c.rs + g->N;
+    nc_diag ignored = {0};
+    void *out;
+    double best = 0, time = 0;
+    if (t->alloc(at.device, at.stream, (size_t)elements * nc_dtype_bytes(k->type), &out, &ignored) != NC_OK)
+        return NC_OK;
+    nc_code code = NC_OK;
+    for (int i = 0; i < all->n && code == NC_OK; i++) {
+        code = time_of(k, at, g, l, &all->v[i].algo, out, &time);
+        if (code != NC_OK || (i > 0 && time >= best)) continue;
+        best = time;
+        all->v[0] = all->v[i];
+    }
+    t->free(at.device, at.stream, out);
+    return code;
+}
+
+/* What the choice depends on beside the GPU and its driver. */
+typedef struct choice_key {
+    nck_cuda_gemm_key key;
+    int64_t type, compute, adds, version;
+} choice_key;
+
+/* By the heuristics; or, where that is asked for, by trying once, which a recorded run cannot do. */
+static nc_code choose(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
+                      const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo, bool *usable) {
+    static const char what[] = "cuBLASLt's algorithm";
+    const nc_cuda *c = nc_device_cuda(at.device);
+    choice_key of = {.key = *key,
+                     .type = k->type,
+                     .compute = compute_of(k),
+                     .adds = g->other != NULL || g->beta != 0,
+                     .version = k->tune ? (int64_t)c->api->cublasLtGetVersion() : 0};
+    bool tries = k->tune && !nc_cuda_captures_itself();
+    candidates all;
+    *usable = k->tune && nc_cuda_read_choice(c, what, &of, sizeof of, algo, sizeof *algo);
+    if (*usable) return NC_OK;
+    NC_TRY(find_candidates(c, l, key, tries ? CANDIDATES : 1, &all, at.diag));
+    if (tries && all.n > 1) {
+        NC_TRY(try_all(k, at, g, l, &all));
+        nc_cuda_write_choice(c, what, &of, sizeof of, &all.v[0].algo, sizeof *algo);
+    }
+    *usable = all.n > 0;
+    if (*usable) *algo = all.v[0].algo;
+    return NC_OK;
 }
 
 static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const nck_cuda_gemm_key *key,
@@ -225,16 +316,10 @@ static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
     if (known && !*usable) return NC_OK;
     nc_code code = make_call(c->api, k, g, key, &l, at.diag);
     if (code == NC_OK && !known) {
-        code = choose(c, &l, key, &algo, usable, at.diag);
+        code = choose(k, at, g, &l, key, &algo, usable);
         if (code == NC_OK) remember(k->cache, key, &algo, *usable);
     }
-    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->other != NULL ? 1 : g->beta);
-    if (code == NC_OK && *usable)
-        code = nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, l.desc, &alpha, g->b.data, l.layout[0], g->a.data,
-                                                       l.layout[1], &beta, added_to(g), l.layout[2], g->c.data,
-                                                       l.layout[2], &algo, nc_cuda_workspace(at.device, at.stream),
-                                                       NC_CUDA_WORKSPACE, nc_cuda_stream(at.stream)),
-                                "cublasLtMatmul", at.diag);
+    if (code == NC_OK && *usable) code = multiply_lt(k, at, g, &l, &algo, g->c.data);
     end_call(c->api, &l);
     return code;
 }

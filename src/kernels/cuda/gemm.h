@@ -40,6 +40,7 @@ typedef struct nck_cuda_gemv {
 typedef struct nck_cuda_gemm {
     nc_dtype type; /* f16, bf16, f32, f64, i32, i64 */
     bool tf32;     /* f32: operands may be rounded to TF32; set behind prepare */
+    bool tune;     /* cuBLASLt's algorithms are tried once, and the fastest is kept; likewise */
     nck_cuda_gemv one_row;
     nc_function *multiply, *spread;
     nck_cuda_gemm_cache *cache;

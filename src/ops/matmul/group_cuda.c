@@ -55,7 +55,7 @@ nc_code nc_matmul_group_prepare(nc_prep *p) {
     s->constant = true;
     for (int i = FIRST_B; i < n->n_in; i++) s->constant &= n->in[i]->origin == NC_FROM_CONST && n->in[i]->var == NULL;
     NC_TRY(nck_cuda_gemm_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
-    s->kernel.tf32 = p->tf32;
+    s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     const nck_cuda_norm_types types = {.x = t, .scale = t, .y = t, .dx = t, .stat = t};
     if (s->normed) NC_TRY(nck_cuda_norm_prepare(p->device, &types, &s->norm, &p->w->diag));
     p->state = s;

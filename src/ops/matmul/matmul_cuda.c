@@ -32,7 +32,7 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     memset(s, 0, sizeof *s);
     s->alpha = 1;
     NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
-    s->kernel.tf32 = p->tf32;
+    s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
     p->state = *out = s;
     return NC_OK;
