@@ -31,7 +31,7 @@ set_target_properties(nacre_python PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX
 
 # AArch64 has pages of up to 64 KiB: to have 1 KiB of pointers read-only after relocation, the file would be padded.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)
-    target_link_options(nacre_python PRIVATE -Wl,-z,norelro)
+    target_link_options(nacre_python PRIVATE -Wl,-z,norelro -Wl,--build-id=none)
 endif()
 
 file(MAKE_DIRECTORY ${package_dir})

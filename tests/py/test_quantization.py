@@ -246,6 +246,16 @@ def test_recurrent_layers_and_convolutions_in_dynamic_form(tmp_path):
                 s, t, per_channel=per_channel, reduce_range=True), feeds(shape))
 
 
+def test_codes_that_were_moved_before_a_recurrent_layer(tmp_path):
+    """Rows of a table stay codes through Transpose; the layer behind it takes numbers."""
+    model = model_of([node("Cast", "x", "ids", to=T.INT64), node("Gather", "table ids", "e"),
+                      node("Transpose", "e", "t", perm=[1, 0, 2]), node("LSTM", "t w r b", "y", hidden_size=4)],
+                     {"x": ["n", 5]}, {"table": weight(9, 3), "w": weight(1, 16, 3), "r": weight(1, 16, 4),
+                                       "b": weight(1, 32)})
+    both_ways(tmp_path, model, lambda q, s, t: q.quantize_dynamic(s, t, reduce_range=True),
+              {"x": np.float32([[0, 8, 3, 3, 1], [2, 7, 0, 5, 4]])})
+
+
 def test_subgraphs_in_dynamic_form(tmp_path):
     branch = helper.make_graph([node("MatMul", "x w", "yt")], "then", [],
                                [helper.make_tensor_value_info("yt", T.FLOAT, None)])

@@ -77,9 +77,7 @@ class ONNXQuantizer(BaseQuantizer):
         rule = self.rules.get(node.op_type) if self.should_quantize_node(node) else None
         if rule is not None and self._all_floats(node) and rule(self, node):
             return
-        for name in inputs_of(node):
-            self._numbers(name)
-        self.new_nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+        self.emit(onnx.NodeProto.FromString(node.SerializeToString()))
 
     def _all_floats(self, node: NodeProto) -> bool:
         """Whether what a rule would turn to codes is a tensor of floats, as far as it is known."""
@@ -101,6 +99,9 @@ class ONNXQuantizer(BaseQuantizer):
     # ---- for the rules ----
 
     def emit(self, node: NodeProto) -> None:
+        """Adds a node; what it takes as numbers becomes some."""
+        for name in inputs_of(node):
+            self._numbers(name)
         self.new_nodes.append(node)
 
     def constant(self, name: str, data: Any) -> str:
@@ -246,7 +247,6 @@ class ONNXQuantizer(BaseQuantizer):
     def quantize_with(self, name: str, like: QuantizedValue) -> str:
         """A computed number in the codes of another tensor."""
         y = name + names.TENSOR_NAME_QUANT_SUFFIX + f"_{len(self.new_nodes)}"
-        self._numbers(name)
         self.emit(helper.make_node(names.QUANT_OP_NAME, [name, like.scale_name, like.zp_name], [y], y))
         return y
 

@@ -131,11 +131,6 @@ static nc_code lamb_infer(nc_infer *c) {
     int groups = (c->node->n_in - FIRST + GROUP - 1) / GROUP;
     if (c->node->n_in < FIRST || c->node->n_out > 1 + GROUP * groups)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%d inputs and %d outputs do not fit each other", c->node->n_in, c->node->n_out);
-    for (int i = FIRST; i < c->node->n_in; i += GROUP) {
-        const nc_type *w = nc_in(c, i);
-        if (w != NULL && w->elem != NC_FLOAT && w->elem != NC_DOUBLE)
-            NC_FAIL(c->w, NC_E_TYPE, "weights %d are %s, expected float or double", i, nc_dtype_name(w->elem));
-    }
     NC_TRY(nc_out_like(c, 0, 4));
     for (int i = 1; i < c->node->n_out; i++) NC_TRY(nc_out_like(c, i, FIRST + i - 1));
     return NC_OK;
@@ -169,10 +164,11 @@ static nc_value *lamb_delta(nc_builder *b, const nc_node *n, const moments *p, i
 
 static nc_code lamb_group(nc_builder *b, const nc_node *n, int group, nc_value **out) {
     int at = FIRST + GROUP * group;
-    nc_value *in[GROUP];
+    nc_value *in[GROUP]; /* weights of 16 bits are computed with as floats */
     for (int i = 0; i < GROUP; i++) in[i] = nc_contrib_in(n, at + i);
     if (in[0] == NULL || in[1] == NULL || in[2] == NULL || in[3] == NULL)
         NC_FAIL(b->w, NC_E_BAD_GRAPH, "group %d lacks weights, gradients or a moment", group);
+    in[0] = nc_contrib_wide(b, in[0]);
     nc_dtype t = nc_training_elem(in[0]);
     numbers k = {listed(n, "alpha", group, 0.9), listed(n, "beta", group, 0.999), listed(n, "max_norm_clip", group, 1),
                  nc_attr_int(n, "do_bias_correction") != 0};
@@ -185,7 +181,8 @@ static nc_code lamb_group(nc_builder *b, const nc_node *n, int group, nc_value *
         int o = 1 + GROUP * group + i;
         if (!nc_contrib_wants(n, o)) continue;
         if (in[i] == NULL) NC_FAIL(b->w, NC_E_BAD_GRAPH, "output %d needs input %d", o, at + i);
-        out[o] = unless_still(b, n->in[0], nc_build_cast(b, now[i], nc_training_elem(in[i])), in[i]);
+        nc_value *before = n->in[at + i];
+        out[o] = unless_still(b, n->in[0], nc_build_cast(b, now[i], nc_training_elem(before)), before);
     }
     return b->code;
 }

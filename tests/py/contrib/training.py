@@ -579,6 +579,10 @@ OPTIMIZERS = [
                                   f(3, 5, lo=0, hi=1), None, f(4), f(4), f(4), f(4, lo=0, hi=1)],
          [True, True, False, True, True, False, True, False, True, True], reference=lamb(2, 4), ratio_min=0.1,
          ratio_max=5.0, **{"lambda": [0.1, 0.1]}),
+    *(case(name_of(t), "LambOptimizer", [None, None, None, np.float32(0.1), np.int64(4), f(3, 5, t=t), f(3, 5, t=t),
+                                         f(3, 5), f(3, 5, lo=0, hi=1)], [True, True, False, True, True],
+           reference=lambda *x, t=t: [r.astype(t) if k == 1 else r for k, r in enumerate(lamb(1, 4)(*x))],
+           ratio_min=0.1, ratio_max=5.0, **{"lambda": [0.1]}) for t in (np.float16, BF16)),
 ]
 
 # ---- LSTM ----
@@ -701,8 +705,6 @@ REFUSED = [
     (case("reverse", "LSTMTraining", [f(3, 2, 5), f(1, 16, 5), f(1, 16, 4)], direction="reverse"), "expected forward"),
     (case("reverse", "GRUTraining", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], direction="reverse"), "expected forward"),
     (case("states", "GRUGrad", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], 3), "HAll is missing"),
-    (case("half", "LambOptimizer", [None, None, None, np.float32(0.1), np.int64(4), *(f(3, t=BF16) for _ in range(4))],
-          [True, True]), ["weights 5", "bfloat16", "expected float or double"]),
     (case("narrow", "FakeQuant", [f(3, t=BF16), f(t=BF16), f(t=BF16)], 2), ["input 0", "bfloat16"]),
     (case("vector", "BatchNormalizationGrad", [f(2, 3), f(2, 3), f(3), f(4), f(3)], 3, epsilon=1e-5), ["4", "3"]),
 ]
