@@ -688,6 +688,7 @@ def wide_model(path):
     (["--data", "DATA", "--batch", "2"], "QuantizeLinear"),
     (["--data", "DATA", "--form", "operators", "--method", "entropy", "--prepare"], "QLinearMatMul"),
     (["--bits", "4"], "MatMulNBits"), (["--bits", "8", "--search", "k_quant", "--block", "16"], "MatMulNBits"),
+    (["--bits", "4", "--search", "gptq", "--block", "16", "--data", "DATA", "--symmetric"], "MatMulNBits"),
     (["--exclude", "first", "--op", "MatMul"], "MatMulInteger")])
 def test_quantize(quantizer, tmp_path, options, op):
     path, out = tmp_path / "m.onnx", tmp_path / "q.onnx"
@@ -729,6 +730,7 @@ def test_quantize_fails_with_a_message(quantizer, tmp_path, monkeypatch):
                              (["quantize", path, "-o", out, "--data", tmp_path / "one.npy"], 1, "one array"),
                              (["quantize", path, "-o", out, "--data", tmp_path / "d.npz"], 1, "other numbers"),
                              (["quantize", tmp_path / "none.onnx", "-o", out], 1, "none.onnx"),
+                             (["quantize", path, "-o", out, "--bits", "4", "--search", "gptq"], 1, "needs --data"),
                              (["quantize", path, "-o", out, "--bits", "4", "--block", "24"], 1, "block_size is 24")]:
         done = nacre(*args)
         assert done.returncode == code and part in done.stderr, (args, done.stderr)

@@ -204,7 +204,7 @@ NOT_MODULES = {
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
     "transformers.fusion_[!bu]*": "one pattern each; here passes of the library, switched by fusion_options",
     "transformers.fusion_bart_attention": "a pattern", "transformers.fusion_bias*": "patterns",
-    "transformers.models": "scripts that export and measure single models",
+    "transformers.models": "scripts that export and measure single models; onnxruntime itself sends users to Olive",
     **dict.fromkeys(["transformers." + n for n in (
         "benchmark", "convert_generation", "convert_tf_models_to_pytorch", "large_model_exporter", "onnx_exporter")],
         "scripts that export single models, by the insides of versions of Hugging Face's package"),

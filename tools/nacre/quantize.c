@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -30,7 +31,8 @@ static const char help[] =
     "  --bits N             weights of MatMul alone, 2, 4 or 8 bits in blocks\n"
     "  --block N            elements of a block (default 32)\n"
     "  --symmetric          blocks without zero points\n"
-    "  --search NAME        how blocks are found: default (round), k_quant (least squares), hqq (half-quadratic)\n"
+    "  --search NAME        how blocks are found: default (round), k_quant (least squares), hqq (half-quadratic),\n"
+    "                       gptq (from --data: what a row of weights loses is made good in the rows behind it)\n"
     "  --op NAME            quantize only this operator; may be given several times\n"
     "  --exclude NODE       leave this node as it is; may be given several times\n"
     "  --prepare            fold constants and write the types of all values first\n"
@@ -80,6 +82,8 @@ int cmd_quantize(int argc, char **argv) {
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     if (!model) return cli_usage("quantize", "which model?");
     if (!out) return cli_usage("quantize", "-o OUT.onnx says where the model goes");
-    if (bits && data.n) return cli_usage("quantize", "--bits is about weights alone, --data about activations");
+    bool gptq = text[4] && strcmp(text[4], "gptq") == 0;
+    if (bits && data.n && !gptq)
+        return cli_usage("quantize", "--bits is about weights alone, --data about activations, or for --search gptq");
     return hand_over(argc, argv);
 }

@@ -58,7 +58,7 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--weights", choices=sorted(_TYPES), default="int8")
     parser.add_argument("--bits", type=int, choices=[2, 4, 8])
     parser.add_argument("--block", type=int, default=32)
-    parser.add_argument("--search", choices=["default", "k_quant", "hqq"], default="default")
+    parser.add_argument("--search", choices=["default", "k_quant", "hqq", "gptq"], default="default")
     parser.add_argument("--op", action="append")
     parser.add_argument("--exclude", action="append")
     for flag in ("--per-channel", "--reduce-range", "--symmetric", "--prepare", "--external"):
@@ -71,6 +71,11 @@ def weights_alone(model: str, told: argparse.Namespace) -> None:
         config: Any = few_bits.HQQWeightOnlyQuantConfig(told.block, told.bits, op_types_to_quantize=told.op)
     elif told.search == "k_quant":
         config = few_bits.KQuantWeightOnlyQuantConfig(op_types_to_quantize=told.op)
+    elif told.search == "gptq":
+        if not told.data:
+            raise ValueError("--search gptq needs --data, arrays by the names of the inputs")
+        examples = Examples(told.data, told.batch or fixed_batch(model))
+        config = few_bits.GPTQWeightOnlyQuantConfig(examples, op_types_to_quantize=told.op)
     else:
         config = few_bits.DefaultWeightOnlyQuantConfig(told.block, told.symmetric, op_types_to_quantize=told.op,
                                                        bits=told.bits)
