@@ -260,7 +260,7 @@ def attention(tiny, target, B, H, T, D):
 
 
 def attention_back(tiny, target, B, H, T, D):
-    """Both passes in one graph, less the forward one; `anew`: the gradient alone, which does the forward pass itself."""
+    """Both passes in one graph, less the forward one; `anew`: the gradient alone, which does the forward one itself."""
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
     both, forward, anew = (attention_ms(B, H, T, D, *which) for which in ((True, True), (True, False), (False, True)))
     work = 5 * B * H * T * T * D / 1e9

@@ -69,7 +69,8 @@ static void host_between(model *m) { run_with(m, counted, (const char *[]){"cuda
 
 static void with_stream(model *m, const char *output, bool events) {
     nacre_stream *s = NULL;
-    if (nacre_stream_create(m->env, "cuda", &s, &m->err) != NACRE_OK) nc_test_failed(__FILE__, __LINE__, "%s", m->err.text);
+    if (nacre_stream_create(m->env, "cuda", &s, &m->err) != NACRE_OK)
+        nc_test_failed(__FILE__, __LINE__, "%s", m->err.text);
     run_with(m, formula, (const char *[]){"cuda", "cuda", output}, events, 0, s);
     nacre_run_options_stream(m->run, NULL);
     nacre_stream_release(s);

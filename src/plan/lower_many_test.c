@@ -17,6 +17,28 @@ TEST(lower_many_sums) {
               nc_lower_sums, "y = Neg(h); s1, t1 = nacre.AccumulateMany(s, t, g, y, o)");
 }
 
+/* The rows of a table's gradient are added by themselves, in either order; not where others read them or their sum. */
+#define TABLE "(float16[3,2] g, float[3] h, int64[4] i, float[4,2] d, bool[1] o) => "
+#define TABLE_SUMS "<const int64[2] z = {3, 2}, var float[3,2] s -> s1, var float[3] t -> t1> "
+TEST(lower_many_sums_of_tables) {
+    OPS_ON(&cuda_planning,
+           TABLE "() " TABLE_SUMS "{ c = Cast<to = 1>(g) r = nacre.GatherGrad(z, i, d) v = Add(c, r) f, s1 = " ADD
+                 "(s, v, o) e, t1 = " ADD "(t, h, o) }",
+           nc_lower_sums, "AccumulateMany GatherGradOnto");
+    OPS_ON(&cuda_planning,
+           TABLE "() " TABLE_SUMS "{ r = nacre.GatherGrad(z, i, d) c = Cast<to = 1>(g) v = Add(r, c) f, s1 = " ADD
+                 "(s, v, o) e, t1 = " ADD "(t, h, o) }",
+           nc_lower_sums, "AccumulateMany GatherGradOnto");
+    OPS_ON(&cuda_planning,
+           TABLE "(r) " TABLE_SUMS "{ c = Cast<to = 1>(g) r = nacre.GatherGrad(z, i, d) v = Add(c, r) f, s1 = " ADD
+                 "(s, v, o) e, t1 = " ADD "(t, h, o) }",
+           nc_lower_sums, "Cast GatherGrad Add AccumulateMany");
+    OPS_ON(&cuda_planning,
+           TABLE "(v) " TABLE_SUMS "{ c = Cast<to = 1>(g) r = nacre.GatherGrad(z, i, d) v = Add(c, r) f, s1 = " ADD
+                 "(s, v, o) e, t1 = " ADD "(t, h, o) }",
+           nc_lower_sums, "Cast GatherGrad Add AccumulateMany");
+}
+
 /* A flag of its own, none at all, a result that is read, a Cast that others read. */
 TEST(lower_many_leaves_other_sums_alone) {
     OPS_ON(&cuda_planning,

@@ -1,7 +1,7 @@
 /* run/upload.c: the constants of a program in the memory of a device: one block for all of them, filled through two
  * page-locked pieces in turn, so that the host copies into one while the device reads the other, and waited for once.
- * The host copies with all its threads: bytes of a mapped file come page by page, slower than a device takes them. A few
- * small ones go up by a single copy. */
+ * The host copies with all its threads: bytes of a mapped file come page by page, slower than a device takes them. A
+ * few small ones go up by a single copy. */
 #include "run/upload.h"
 
 #include "base/intmath.h"

@@ -30,7 +30,7 @@ static void print_files(void) {
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
-        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows turn copy_at_zero fill");
+        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
                    "gather gather_words gather_lines scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");

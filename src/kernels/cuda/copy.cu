@@ -71,6 +71,23 @@ extern "C" __global__ void copy_rows(walk w, int64_t rows, int64_t bytes, int64_
     }
 }
 
+/* Rows of `words` words of 16 bytes, aligned on both sides, too short for a tile: threads go on from row to row. */
+extern "C" __global__ void copy_words(walk w, int64_t n, int64_t words, char *dst, const char *__restrict__ src) {
+    int64_t first = blockIdx.x * (int64_t)(blockDim.x * TURNS) + threadIdx.x, to_dst[TURNS];
+    word16 v[TURNS];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) {
+        int64_t i = first + u * blockDim.x, row = quotient(i, words), o[2], at = (i - row * words) * sizeof(word16);
+        if (i >= n) continue;
+        walk_at<2>(w, row, o);
+        to_dst[u] = o[0] + at;
+        v[u] = *(const word16 *)(src + o[1] + at);
+    }
+#pragma unroll
+    for (int u = 0; u < TURNS; u++)
+        if (first + u * blockDim.x < n) *(word16 *)(dst + to_dst[u]) = v[u];
+}
+
 /* For each of n_outer steps of the walk a matrix of R by C: columns lie side by side in dst, whose rows are dst_step
  * apart, rows in src, whose columns are src_step apart. Blocks of (32, 8), a tile of 32 by 32 a turn. */
 extern "C" __global__ void turn(walk w, int64_t n_outer, int64_t R, int64_t C, int64_t dst_step, int64_t src_step,

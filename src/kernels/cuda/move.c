@@ -24,7 +24,11 @@ nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_move *ou
     const struct {
         const char *entry;
         nc_function **f;
-    } wanted[] = {{"copy", &out->copy}, {"copy_rows", &out->copy_rows}, {"turn", &out->turn}, {"fill", &out->fill}};
+    } wanted[] = {{"copy", &out->copy},
+                  {"copy_rows", &out->copy_rows},
+                  {"copy_words", &out->copy_words},
+                  {"turn", &out->turn},
+                  {"fill", &out->fill}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, wanted[i].entry, wanted[i].f, diag));
     return NC_OK;
@@ -49,13 +53,17 @@ static bool in_rows(const nck_cuda_walk *w, size_t bytes) {
 /* w: as in_rows says. */
 static nc_code copy_rows(const nck_cuda_move *k, nck_cuda_at at, nck_cuda_walk *w, const void *src, void *dst) {
     int64_t last = --w->rank, es = (int64_t)k->bytes, rows = 1, bytes = w->dims[last] * es;
-    bool aligned = (uintptr_t)dst % WORD == 0;
+    uint64_t to = (uintptr_t)dst, from = (uintptr_t)src | (uint64_t)bytes; /* whose low bits say how all lie */
     for (int64_t d = 0; d < last; d++) {
-        w->strides[0][d] *= es, w->strides[1][d] *= es;
+        to |= (uint64_t)(w->strides[0][d] *= es), from |= (uint64_t)(w->strides[1][d] *= es);
         rows *= w->dims[d];
-        aligned = aligned && w->strides[0][d] % WORD == 0;
     }
-    nck_cuda_tiles t = nck_cuda_tiles_of(rows, aligned ? nc_ceil_div(bytes, WORD) : bytes / WORD + 2);
+    int64_t words = bytes / WORD, n = rows * words, at_once = THREADS * NCK_CUDA_TURNS;
+    if ((to | from) % WORD == 0 && words < at_once && n / at_once < INT32_MAX) {
+        void *word_args[] = {w, &n, &words, &dst, &src};
+        return nck_cuda_launch(at, k->copy_words, (uint32_t)nc_ceil_div(n, at_once), THREADS, word_args);
+    }
+    nck_cuda_tiles t = nck_cuda_tiles_of(rows, to % WORD == 0 ? nc_ceil_div(bytes, WORD) : bytes / WORD + 2);
     void *args[] = {w, &rows, &bytes, &t.count, &t.across, &dst, &src};
     return nck_cuda_launch_tiles(at, k->copy_rows, &t, args);
 }

@@ -7,7 +7,7 @@
 
 typedef struct nck_cuda_move {
     size_t bytes; /* of one element */
-    nc_function *copy, *copy_rows, *turn, *fill;
+    nc_function *copy, *copy_rows, *copy_words, *turn, *fill;
 } nck_cuda_move;
 
 /* Text that defines U, the word of an element that is only moved; NULL: kernels have none of that size. */

@@ -44,6 +44,15 @@ const nc_case nc_index_cases[] = {
        "i, d) }",
      {{-5, 4.99}, {-2, 2}},
      FIXED},
+#define ONTO(flag) \
+    G "(float[5,n] s, int64[9] i, float[9,n] d) => (y) <const bool[1] o = {" flag "}> " \
+      "{ y = nacre.GatherGradOnto(s, i, d, o) }", {{-2, 2}, {-5, 4.99}, {-2, 2}}
+    {"gather_grad_onto", ONTO("0"), FIXED},
+    {"gather_grad_onto_overwrites", ONTO("1"), FIXED},
+    {"gather_grad_onto_always",
+     G "(double[2,5,3] s, int32[4] i, double[2,4,3] d) => (y) { y = nacre.GatherGradOnto<axis = 1>(s, i, d) }",
+     {{-2, 2}, {-5, 4.99}, {-2, 2}},
+     FIXED},
     {"nonzero", G "(bool[n,3] x) => (y) { y = NonZero(x) }", {{-1, 1}}, FIXED},
     {"nonzero_empty", G "(int64[0,3] x) => (y) { y = NonZero(x) }", {{0, 0}}, FIXED},
     {0}};

@@ -65,7 +65,7 @@ static size_t gather_grad_workspace(const void *state, const nc_tensor *in, int 
     return nck_cuda_scatter_workspace(nc_tensor_numel(&in[1]));
 }
 
-static nc_code gather_grad_run(const nc_call *c) {
+static nc_code add_slices(const nc_call *c, bool onto) {
     static const char zero[8];
     const gathering *s = c->state;
     const nc_tensor *at = c->in[1], *dx = c->out[0];
@@ -82,11 +82,28 @@ static nc_code gather_grad_run(const nc_call *c) {
     for (int k = 0; k < dx->rank; k++)
         if (k != axis) *(k < axis ? &a.outer : &a.inner) *= dx->dims[k];
     a.unit = a.inner;
-    NC_TRY(nck_cuda_fill(&s->move, nck_cuda_at_call(c), dx, zero));
+    if (!onto) NC_TRY(nck_cuda_fill(&s->move, nck_cuda_at_call(c), dx, zero));
     if (a.inner == 0) return NC_OK;
     nc_tensor line = {.dtype = dx->dtype, .rank = 1, .dims = {a.axis}, .strides = {a.inner}};
     nck_cuda_pick p = nck_cuda_pick_slices(&line, at, 0, at);
     return nck_cuda_scatter_run(&s->scatter, c, &p, &a, c->workspace);
+}
+
+static nc_code gather_grad_run(const nc_call *c) { return add_slices(c, false); }
+
+static nc_code gather_grad_onto_prepare(nc_prep *p) {
+    p->over[0] = 1;
+    return gather_grad_prepare(p);
+}
+
+static nc_code gather_grad_onto_run(const nc_call *c) {
+    const nc_tensor *from = c->in[0], *to = c->out[0];
+    const bool *overwrite = c->n_in > 3 ? c->in[3]->data : NULL;
+    bool onto = !overwrite || !*overwrite;
+    size_t bytes = (size_t)nc_tensor_numel(to) * nc_dtype_bytes(to->dtype);
+    if (onto && from->data != to->data)
+        NC_TRY(c->device->table->copy(c->device, c->stream, to->data, false, from->data, false, bytes, c->diag));
+    return add_slices(c, onto);
 }
 
 /* ---- NonZero ---- */
@@ -122,6 +139,11 @@ const nc_binding nc_index_cuda[] = {{.op = "Gather", .fits = can_gather, .prepar
                                      .prepare = gather_grad_prepare,
                                      .workspace = gather_grad_workspace,
                                      .run = gather_grad_run},
+                                    {.op = "GatherGradOnto",
+                                     .domain = "nacre",
+                                     .prepare = gather_grad_onto_prepare,
+                                     .workspace = gather_grad_workspace,
+                                     .run = gather_grad_onto_run},
                                     {.op = "NonZero",
                                      .kind = NC_K_BOUNDED,
                                      .fits = can_look,
