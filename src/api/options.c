@@ -104,6 +104,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "winograd") == 0) o->o.no_winograd = !on;
     if (strcmp(key, "tf32") == 0) o->o.tf32 = on;
+    if (strcmp(key, "cudnn_dropout") == 0) o->o.dnn_draws = on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "host_nodes") == 0) o->o.no_host = !on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
@@ -253,7 +254,8 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"save_format", set_format},     {"save_data", add_name},   {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number}, {"variables", add_name},   {"stop_gradient", add_name},
                 {"streams", set_streams},        {"stream", set_stream},    {"compute", set_compute},
-                {"strict", set_strict},          {"packed_file", add_name}, {"part_symbols", set_switch}};
+                {"strict", set_strict},          {"packed_file", add_name}, {"part_symbols", set_switch},
+                {"cudnn_dropout", set_switch}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";
