@@ -339,7 +339,8 @@ def gib_used():
         return None
 
 
-def training(tiny, target, compute, layers, hidden, heads, words, batch, length, causal, recompute="0", dropout=0.0):
+def training(tiny, target, compute, layers, hidden, heads, words, batch, length, causal, recompute="0", dropout=0.0,
+             cudnn_dropout="0"):
     from nacre.training import artifacts
     from nacre.training.api import CheckpointState, Module, Optimizer
     if tiny:
@@ -356,6 +357,7 @@ def training(tiny, target, compute, layers, hidden, heads, words, batch, length,
         folder = pathlib.Path(folder)
         options = nacre.SessionOptions()
         options.add_session_config_entry("nacre.recompute", recompute)
+        options.add_session_config_entry("nacre.cudnn_dropout", cudnn_dropout)
         module = Module(folder / "training_model.onnx", CheckpointState.load_checkpoint(folder / "checkpoint"),
                         device="cuda", session_options=options)
         optimizer = Optimizer(folder / "optimizer_model.onnx", module)
@@ -481,6 +483,8 @@ ROWS = {
     "BERT-large training, 32 x 512, bf16": lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False),
     "BERT-large training, 32 x 512, bf16, mask, dropout 0.1":
         lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False, dropout=0.1),
+    "BERT-large training, 32 x 512, bf16, mask, dropout 0.1, cuDNN's draws":
+        lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False, dropout=0.1, cudnn_dropout="1"),
     "RoBERTa-base training, 32 x 256, bf16": lambda t: training(t, 17, "bf16", 12, 768, 12, 50265, 32, 256, False),
 }
 

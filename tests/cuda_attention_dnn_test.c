@@ -5,6 +5,7 @@
 #include "tests/cuda/standin.h"
 #include "tests/model.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_INPUT = 1 << 17, MAX_INS = 5 };
@@ -71,6 +72,24 @@ static const row rows[] = {
      {"q", "k", "v", "m_f", "d"},
      {{1, 1, 256, 8}, {1, 1, 256, 8}, {1, 1, 256, 8}, {1, 1, 256, 256}, {1, 1, 256, 8}},
      true},
+    {"dropout",
+     "bfloat16",
+     "y = nacre.AttentionDropout<ratio = 0.2>(q, k, v, m_f, , , , z) @random=3",
+     "y",
+     {"q", "k", "v", "m_f"},
+     {{1, 2, 256, 16}, {1, 1, 260, 16}, {1, 1, 260, 8}, {1, 1, 1, 260}},
+     true},
+    {"back_dropout",
+     "float16",
+     "a, b, c = nacre.AttentionDropoutGrad<is_causal = 1, ratio = 0.2>(q, k, v, , , , , d, , , z) @random=3",
+     "a, b, c",
+     QKVD,
+     {{1, 2, 260, 16}, {1, 1, 256, 16}, {1, 1, 256, 8}, {1, 2, 260, 8}},
+     true},
+    {"dropout_kept", "float16",
+     "y = nacre.AttentionDropout<ratio = 0.2>(q, k, v, , , , , z) @random=3"
+     " a, b, c = nacre.AttentionDropoutGrad<ratio = 0.2>(q, k, v, , , , , d, , , z) @random=3",
+     "y, a, b, c", QKVD, ALL(1, 1, 256, 256, 8), true},
     {"capped", "float16", "y = Attention<softcap = 2.0>(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 8), false},
     {"odd", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 12), false},
     {"short", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 64, 64, 8), false},
@@ -83,7 +102,7 @@ static const char *text_of(const row *r) {
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%s[%d,%d,%d,%d] %s", i > 0 ? ", " : "",
                        strstr(r->ins[i], "_f") != NULL ? "float" : r->type, (int)r->dims[i][0], (int)r->dims[i][1],
                        (int)r->dims[i][2], (int)r->dims[i][3], r->ins[i]);
-    snprintf(text + at, sizeof text - (size_t)at, ") => (%s) { %s }", r->outs, r->body);
+    snprintf(text + at, sizeof text - (size_t)at, ") => (%s) <const int64[2] z = {5, 9}> { %s }", r->outs, r->body);
     return text;
 }
 
@@ -141,12 +160,19 @@ static void compare(const row *r, nacre_value *a, nacre_value *b) {
     }
 }
 
-/* Three runs: by instruction, recorded, replayed. */
-static void check_row(const row *r) {
+static int n_outs(const row *r) {
+    int n = 1;
+    for (const char *s = r->outs; *s; s++) n += *s == ',';
+    return n;
+}
+
+/* Three runs: by instruction, recorded, replayed. dnn_draws: on, off. */
+static void check_row_with(const row *r, const char *dnn_draws) {
     model cpu, cuda;
     model_init(&cpu, "cpu", 1);
     model_init(&cuda, "cuda", 1);
     model_option(&cuda, "capture", "on");
+    model_option(&cuda, "cudnn_dropout", dnn_draws);
     model_open(&cpu, text_of(r));
     model_open(&cuda, text_of(r));
     if (!cpu.failed && !cuda.failed) {
@@ -154,12 +180,14 @@ static void check_row(const row *r) {
         model_run(&cpu);
         for (int i = 0; i < 3 && !cuda.failed && !cpu.failed; i++) {
             model_run(&cuda);
-            for (int k = 0; k < (r->outs[1] == ',' ? 3 : 1) && !cuda.failed; k++) compare(r, cpu.out[k], cuda.out[k]);
+            for (int k = 0; k < n_outs(r) && !cuda.failed; k++) compare(r, cpu.out[k], cuda.out[k]);
         }
     }
     model_close(&cpu);
     model_close(&cuda);
 }
+
+static void check_row(const row *r) { check_row_with(r, "off"); }
 
 TEST(cuda_dnn_attention) {
     if (!has_gpu()) return;
@@ -187,6 +215,78 @@ TEST(cuda_dnn_failures_leave_attention) {
         if (standins()->failed() == NULL) nc_test_failed(__FILE__, __LINE__, "%s was not called", calls[i]);
         standins()->fail(NULL, 0, 0, false);
     }
+}
+
+/* ---- cuDNN's own draws ---- */
+
+#define DRAWS(outs, n)                                                                         \
+    {                                                                                          \
+        "cudnn_dropout", "float16",                                                            \
+            "y = nacre.AttentionDropout<ratio = 0.2>(q, k, v, , , , , z) @random=3 " outs      \
+            " = nacre.AttentionDropoutGrad<ratio = 0.2>(q, k, v, , , , , d, , , z) @random=3", \
+            "y, " outs, QKVD, ALL(1, 1, n, n, 8), true                                         \
+    }
+static const row drawn = DRAWS("a, b, c", 256), odd = DRAWS("a, b, c", 260);
+
+static bool opens(model *m, const row *r, const char *text) {
+    model_init(m, "cuda", 1);
+    model_option(m, "capture", "on");
+    model_option(m, "cudnn_dropout", "on");
+    model_open(m, text);
+    if (!m->failed) feed(m, r);
+    return !m->failed;
+}
+
+/* Forward and backward drop the same: Y is linear in V, so that the sum of dY * Y is that of dV * V. */
+static void check_linear(const model *m, const row *r) {
+    static float v[MAX_INPUT], dy[MAX_INPUT];
+    int64_t n = 256 * 8;
+    double forward = 0, backward = 0, size = 0;
+    random_floats(v, n, 7 + 2), random_floats(dy, n, 7 + 3);
+    CHECK_STR(r->ins[3], "d");
+    for (int64_t i = 0; i < n; i++) {
+        double one = (double)dy[i] * value_at(m->out[0], i);
+        forward += one, size += one * one;
+        backward += (double)v[i] * value_at(m->out[3], i);
+    }
+    CHECK_CLOSE(forward / sqrt(size), backward / sqrt(size), nc_tol_device_f16);
+}
+
+TEST(cuda_dnn_draws_by_itself) {
+    model cpu, cuda;
+    if (!has_gpu()) return;
+    model_init(&cpu, "cpu", 1);
+    model_open(&cpu, text_of(&drawn));
+    feed(&cpu, &drawn);
+    model_run(&cpu);
+    if (opens(&cuda, &drawn, text_of(&drawn)))
+        for (int run = 0; run < 3 && !cuda.failed; run++) {
+            int64_t others = 0;
+            model_run(&cuda);
+            check_linear(&cuda, &drawn);
+            for (int64_t i = 0; i < 256 * 8; i++)
+                others += !nc_close(value_at(cuda.out[0], i), value_at(cpu.out[0], i), nc_tol_device_f16);
+            CHECK(standins() == NULL || others > 1000);
+        }
+    model_close(&cpu);
+    model_close(&cuda);
+    check_row_with(&odd, "on"); /* without a way back the draws are those of the CPU */
+}
+
+/* Nobody else knows what cuDNN dropped. */
+TEST(cuda_dnn_draws_have_a_gradient_or_say_so) {
+    model m;
+    if (!has_gpu()) return;
+    if (standins() == NULL) {
+        nc_test_not_run("needs the stand-ins of tests/cuda: NACRE_CUDA_PATH=build/release/cuda");
+        return;
+    }
+    static const row some = DRAWS("a", 256);
+    if (opens(&m, &some, text_of(&some))) {
+        CHECK_INT(model_try_run(&m), NACRE_UNSUPPORTED);
+        CHECK(strstr(m.err.text, "cuDNN dropped shares, and has no gradient") != NULL);
+    }
+    model_close(&m);
 }
 
 /* Which kernel served the last run, and why not cuDNN's. */

@@ -241,7 +241,9 @@ NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
  * "winograd" (off: 3x3 convolutions are summed as they are defined), "tune" (on: what cuBLASLt offers for a product
  * is tried once, and the choice kept on disk; off unless asked for), "tf32" (on: matrix products of f32 on a GPU round
- * their operands to 10 bits of mantissa; off unless asked for), "capture", "dumps", "profile": on, off.
+ * their operands to 10 bits of mantissa; off unless asked for), "cudnn_dropout" (on: dropout inside of attention on a
+ * GPU draws cuDNN's numbers where cuDNN computes it, which is faster: a seed then gives other numbers than on the CPU),
+ * "capture", "dumps", "profile": on, off.
  * "host_nodes": on, off: off refuses a model of which the session's device cannot compute every node; on, such
  * nodes run on the host, and one warning tells of them. "strict": on, off, shapes: on refuses a model
  * that is wrong or says too little where it would otherwise be read all the same with one warning of each kind
@@ -526,7 +528,7 @@ typedef struct nacre_plan {
     nacre_plan_row *rows; /* of the main graph, in order of first use; nacre_free */
     size_t n_rows, n_steps;
     size_t bytes_frame[2], bytes_constants[2], bytes_packed[2], bytes_state[2], bytes_outputs[2]; /* per place */
-    size_t n_unknown; /* segments whose sizes or ranks are only found while running: not counted */
+    size_t n_unknown;             /* segments whose sizes or ranks are only found while running: not counted */
     const nacre_plan_step *steps; /* n_steps of them, in the memory of rows */
 } nacre_plan;
 /* The memory one run will take with these sizes of the named dims; those not named count as 1. */

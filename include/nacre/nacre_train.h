@@ -117,6 +117,7 @@ typedef struct nacre_training_sources {
     const char *device; /* NULL: the processor */
     uint64_t seed;      /* of Dropout and its like, unless the checkpoint has a random state */
     int recompute;      /* not 0: steps keep less memory and take what is cheap anew; as the option "recompute", "*" */
+    int cudnn_dropout;  /* not 0: as the option "cudnn_dropout" */
 } nacre_training_sources;
 /* The checkpoint outlives the session; on the processor its tensors are the ones that train. Not for several threads at
  * once. */

@@ -161,7 +161,8 @@ static PyObject *checkpoint_nominal(PyObject *self, void *unused) {
 
 /* ---- Training ---- */
 
-/* Training(env, checkpoint, train, eval, device, seed, recompute): models are paths or bytes, eval may be None. */
+/* Training(env, checkpoint, train, eval, device, seed, recompute, cudnn_dropout): models are paths or bytes, eval may
+ * be None. */
 static PyObject *training_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *env, *checkpoint, *train, *eval;
     unsigned long long seed;
@@ -170,8 +171,8 @@ static PyObject *training_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     nacre_error err;
     nacre_code code;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!O!OOsKp:Training", ncx_env_type, &env, checkpoint_type, &checkpoint, &train, &eval,
-                          &from.device, &seed, &from.recompute))
+    if (!PyArg_ParseTuple(args, "O!O!OOsKpp:Training", ncx_env_type, &env, checkpoint_type, &checkpoint, &train, &eval,
+                          &from.device, &seed, &from.recompute, &from.cudnn_dropout))
         return NULL;
     if (!read_source(train, &s[0]) || !read_source(eval, &s[1])) return NULL;
     from.train = s[0].path, from.train_bytes = s[0].bytes, from.n_train_bytes = (size_t)s[0].n;

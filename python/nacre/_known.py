@@ -18,8 +18,8 @@ Note = Tuple[int, str]
 
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
-    "nacre.compute", "nacre.packed_file", "nacre.patterns", "nacre.recompute", "nacre.streams", "nacre.strict",
-    "nacre.tune", "nacre.winograd",
+    "nacre.compute", "nacre.cudnn_dropout", "nacre.packed_file", "nacre.patterns", "nacre.recompute", "nacre.streams",
+    "nacre.strict", "nacre.tune", "nacre.winograd",
     "session.strict_shape_type_inference",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.disable_cpu_ep_fallback",

@@ -249,6 +249,8 @@ class SessionOptions:
             out.append(("packing", "off"))
         if not self._switch("nacre.winograd", "1"):
             out.append(("winograd", "off"))
+        if self._switch("nacre.cudnn_dropout"):
+            out.append(("cudnn_dropout", "on"))
         if self._switch("nacre.recompute"):
             out.append(("recompute", "*"))
         if self._switch("nacre.tune"):

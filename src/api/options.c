@@ -105,6 +105,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "winograd") == 0) o->o.no_winograd = !on;
     if (strcmp(key, "tf32") == 0) o->o.tf32 = on;
     if (strcmp(key, "tune") == 0) o->o.tune = on;
+    if (strcmp(key, "cudnn_dropout") == 0) o->o.dnn_draws = on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "host_nodes") == 0) o->o.no_host = !on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
@@ -244,40 +245,18 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device},
-                {"level", set_level},
-                {"fusion", set_switch},
-                {"layouts", set_switch},
-                {"views", set_switch},
-                {"packing", set_switch},
-                {"winograd", set_switch},
-                {"tf32", set_switch},
-                {"capture", set_switch},
-                {"tune", set_switch},
-                {"host_nodes", set_switch},
-                {"dumps", set_switch},
-                {"disable", add_name},
-                {"patterns", add_patterns},
-                {"recompute", add_name},
-                {"seed", set_number},
-                {"memory_limit", set_number},
-                {"profile", set_switch},
-                {"flush_denormals", set_switch},
-                {"log_level", set_log_level},
-                {"log_id", add_name},
-                {"save", add_name},
-                {"save_format", set_format},
-                {"save_data", add_name},
-                {"save_data_bytes", set_number},
-                {"save_file_bytes", set_number},
-                {"variables", add_name},
-                {"stop_gradient", add_name},
-                {"streams", set_streams},
-                {"stream", set_stream},
-                {"compute", set_compute},
-                {"strict", set_strict},
-                {"packed_file", add_name},
-                {"part_symbols", set_switch}};
+    } keys[] = {{"device", set_device},          {"level", set_level},      {"fusion", set_switch},
+                {"layouts", set_switch},         {"views", set_switch},     {"packing", set_switch},
+                {"winograd", set_switch},        {"tf32", set_switch},      {"capture", set_switch},
+                {"host_nodes", set_switch},      {"dumps", set_switch},     {"disable", add_name},
+                {"patterns", add_patterns},      {"recompute", add_name},   {"seed", set_number},
+                {"memory_limit", set_number},    {"profile", set_switch},   {"flush_denormals", set_switch},
+                {"log_level", set_log_level},    {"log_id", add_name},      {"save", add_name},
+                {"save_format", set_format},     {"save_data", add_name},   {"save_data_bytes", set_number},
+                {"save_file_bytes", set_number}, {"variables", add_name},   {"stop_gradient", add_name},
+                {"streams", set_streams},        {"stream", set_stream},    {"compute", set_compute},
+                {"strict", set_strict},          {"packed_file", add_name}, {"part_symbols", set_switch},
+                {"cudnn_dropout", set_switch},   {"tune", set_switch}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";

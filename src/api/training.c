@@ -46,7 +46,8 @@ nacre_code nacre_training_create(nacre_env *env, nacre_checkpoint *borrows, cons
                             .optimizer = {from.optimizer, from.optimizer_bytes, from.n_optimizer_bytes},
                             .device = from.device,
                             .seed = from.seed,
-                            .recompute = from.recompute != 0};
+                            .recompute = from.recompute != 0,
+                            .dnn_draws = from.cudnn_dropout != 0};
     nc_work w;
     nc_training *t = NULL;
     nc_work_init(&w);

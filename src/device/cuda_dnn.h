@@ -26,7 +26,9 @@ enum { /* kinds of descriptors */
        CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19,
        CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21,
        CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22,
-       CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31
+       CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31,
+       CUDNN_BACKEND_RNG_DESCRIPTOR = 32,
+       CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR = 33
 };
 
 enum { /* types of attributes */
@@ -35,6 +37,7 @@ enum { /* types of attributes */
        CUDNN_TYPE_BOOLEAN = 2,
        CUDNN_TYPE_INT64 = 3,
        CUDNN_TYPE_FLOAT = 4,
+       CUDNN_TYPE_DOUBLE = 5,
        CUDNN_TYPE_VOID_PTR = 6,
        CUDNN_TYPE_CONVOLUTION_MODE = 7,
        CUDNN_TYPE_HEUR_MODE = 8,
@@ -42,7 +45,8 @@ enum { /* types of attributes */
        CUDNN_TYPE_NUMERICAL_NOTE = 11,
        CUDNN_TYPE_POINTWISE_MODE = 14,
        CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
-       CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18
+       CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
+       CUDNN_TYPE_RNG_DISTRIBUTION = 29
 };
 
 enum { /* attributes */
@@ -96,7 +100,13 @@ enum { /* attributes */
        CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611,
        CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612,
        CUDNN_ATTR_OPERATION_RESHAPE_XDESC = 2200,
-       CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201
+       CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201,
+       CUDNN_ATTR_RNG_DISTRIBUTION = 2300,
+       CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY = 2305,
+       CUDNN_ATTR_OPERATION_RNG_YDESC = 2310,
+       CUDNN_ATTR_OPERATION_RNG_SEED = 2311,
+       CUDNN_ATTR_OPERATION_RNG_DESC = 2312,
+       CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC = 2313
 };
 
 enum {                                    /* values */
@@ -105,6 +115,7 @@ enum {                                    /* values */
        CUDNN_DATA_HALF = 2,
        CUDNN_DATA_INT32 = 4,
        CUDNN_DATA_BFLOAT16 = 9,
+       CUDNN_DATA_INT64 = 10,
        CUDNN_DATA_BOOLEAN = 11,
        CUDNN_CROSS_CORRELATION = 1,
        CUDNN_PROPAGATE_NAN = 1,
@@ -122,12 +133,13 @@ enum {                                    /* values */
        CUDNN_POINTWISE_CMP_GE = 303,
        CUDNN_POINTWISE_GEN_INDEX = 501,
        CUDNN_POINTWISE_BINARY_SELECT = 601,
+       CUDNN_RNG_DISTRIBUTION_BERNOULLI = 0,
        CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0,
        CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS = 1,
        CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9
 };
 
-#define NC_CUDA_DNN_MAX_TENSORS 16
+#define NC_CUDA_DNN_MAX_TENSORS 20
 #define NC_CUDA_DNN_MAX_DIMS 5
 #define NC_CUDA_DNN_MAX_MADE 128 /* descriptors that a graph is made of */
 #define NC_CUDA_DNN_ALIGNMENT 16 /* of every tensor */
@@ -170,6 +182,9 @@ cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, cudnnBackendDescr
 cudnnBackendDescriptor nc_cuda_graph_reduce(nc_cuda_graph *g, int reduction, cudnnBackendDescriptor x,
                                             cudnnBackendDescriptor y);
 cudnnBackendDescriptor nc_cuda_graph_reshape(nc_cuda_graph *g, cudnnBackendDescriptor x, cudnnBackendDescriptor y);
+/* y = 1 with that probability, else 0, drawn from a seed and an offset, both tensors of one int64. */
+cudnnBackendDescriptor nc_cuda_graph_draw(nc_cuda_graph *g, double probability, cudnnBackendDescriptor seed,
+                                          cudnnBackendDescriptor offset, cudnnBackendDescriptor y);
 /* The whole, ended; NULL after a failure. */
 cudnnBackendDescriptor nc_cuda_graph_of(nc_cuda_graph *g, const cudnnBackendDescriptor *ops, int64_t n);
 

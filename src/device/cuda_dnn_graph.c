@@ -79,6 +79,22 @@ cudnnBackendDescriptor nc_cuda_graph_reshape(nc_cuda_graph *g, cudnnBackendDescr
     return op;
 }
 
+cudnnBackendDescriptor nc_cuda_graph_draw(nc_cuda_graph *g, double probability, cudnnBackendDescriptor seed,
+                                          cudnnBackendDescriptor offset, cudnnBackendDescriptor y) {
+    const int bernoulli = CUDNN_RNG_DISTRIBUTION_BERNOULLI;
+    cudnnBackendDescriptor how = nc_cuda_graph_make(g, CUDNN_BACKEND_RNG_DESCRIPTOR);
+    nc_cuda_graph_set(g, how, CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION, 1, &bernoulli);
+    nc_cuda_graph_set(g, how, CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE, 1, &probability);
+    nc_cuda_graph_end(g, how);
+    cudnnBackendDescriptor op = nc_cuda_graph_make(g, CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR);
+    link(g, op, CUDNN_ATTR_OPERATION_RNG_DESC, how);
+    link(g, op, CUDNN_ATTR_OPERATION_RNG_YDESC, y);
+    link(g, op, CUDNN_ATTR_OPERATION_RNG_SEED, seed);
+    link(g, op, CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, offset);
+    nc_cuda_graph_end(g, op);
+    return op;
+}
+
 cudnnBackendDescriptor nc_cuda_graph_of(nc_cuda_graph *g, const cudnnBackendDescriptor *ops, int64_t n) {
     cudnnBackendDescriptor graph = nc_cuda_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     nc_cuda_graph_set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, ops);

@@ -38,6 +38,7 @@ typedef struct nc_prep {
     bool no_winograd; /* the session wants the sums of convolutions as they are defined */
     bool tune;        /* what a library offers several ways for is tried, and the fastest kept */
     bool tf32;        /* products of f32 on a GPU may round their operands to 10 bits */
+    bool dnn_draws;   /* attention's dropout may draw cuDNN's numbers, not those of the CPU */
     const void *own;  /* of the row that is prepared */
     /* to be filled */
     void *state;

@@ -77,7 +77,8 @@ nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
                           .no_packs = o->no_packing,
                           .no_winograd = o->no_winograd,
                           .tf32 = o->tf32,
-                          .tune = o->tune};
+                          .tune = o->tune,
+                          .dnn_draws = o->dnn_draws};
     c->prep = site;
     NC_TRY(prepare(c->binding, o, &c->prep));
     if (c->binding != &nc_transfer_binding) NC_TRY(add_variants(w, n, c, &site, o));

@@ -32,6 +32,22 @@ TEST(lower_backward_reads_what_attention_left) {
           "a, b, c = nacre.AttentionGrad(q, k, v, none, none, none, none, d) @device");
 }
 
+#define DROPPED_GRAPH(id)                                                                                           \
+    "(float16[2,4,n,8] q, float16[2,4,n,8] k, float16[2,4,n,8] v, float16[2,4,n,8] d, int64[2] z) => (y, a, b, c) " \
+    "{ y = nacre.AttentionDropout(q, k, v, , , , , z) @random=3 "                                                   \
+    "a, b, c = nacre.AttentionDropoutGrad(q, k, v, , , , , d, , , z) @random=" id " }"
+
+/* Of the same draws alone. */
+TEST(lower_backward_reads_what_attention_with_dropout_left) {
+    READS(DROPPED_GRAPH("3"),
+          "y, none, none, none, AttentionDropout_5_out4 = nacre.AttentionDropout(q, k, v, none, none, none, none, z) "
+          "@device; a, b, c = nacre.AttentionDropoutGrad(q, k, v, none, none, none, none, d, y, "
+          "AttentionDropout_5_out4, z) @device");
+    READS(DROPPED_GRAPH("4"),
+          "y = nacre.AttentionDropout(q, k, v, none, none, none, none, z) @device; "
+          "a, b, c = nacre.AttentionDropoutGrad(q, k, v, none, none, none, none, d, none, none, z) @device");
+}
+
 #define LOSS_AND_GRAD "y, p = SoftmaxCrossEntropyLoss(x, l) e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)"
 
 /* On the CPU a loss and its gradient are one node, unless somebody needs the loss first, or the log-probabilities. */
@@ -49,8 +65,7 @@ TEST(lower_backward_joins_loss_and_gradient) {
 }
 
 #define GELU_AND_GRAD(form) "y = nacre." form "(x) d = MatMul(e, c) w = MatMul(y, e) g = nacre." form "Grad(d, x)"
-#define GELU_GRAPH(type, nodes) \
-    "(" type "[8,8] x, " type "[8,8] e, " type "[8,8] c) => (g, w) { " nodes " }"
+#define GELU_GRAPH(type, nodes) "(" type "[8,8] x, " type "[8,8] e, " type "[8,8] c) => (g, w) { " nodes " }"
 
 /* Where the result lives that long, since the next product's weights need it; in f32 alone. */
 TEST(lower_backward_takes_gelu_from_its_result) {
@@ -66,11 +81,9 @@ TEST(lower_backward_takes_gelu_from_its_result) {
     LOWERS(GELU_GRAPH("double", GELU_AND_GRAD("GeluErf")), nc_lower_backward,
            "y = nacre.GeluErf(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGrad(d, x)");
     LOWERS(GELU_GRAPH("float", "y = nacre.GeluErf(x) w = MatMul(y, e) d = MatMul(e, c) g = nacre.GeluErfGrad(d, x)"),
-           nc_lower_backward,
-           "y = nacre.GeluErf(x); w = MatMul(y, e); d = MatMul(e, c); g = nacre.GeluErfGrad(d, x)");
+           nc_lower_backward, "y = nacre.GeluErf(x); w = MatMul(y, e); d = MatMul(e, c); g = nacre.GeluErfGrad(d, x)");
     LOWERS(GELU_GRAPH("float", "y = nacre.GeluTanh(x) d = MatMul(e, c) w = MatMul(y, e) g = nacre.GeluErfGrad(d, x)"),
-           nc_lower_backward,
-           "y = nacre.GeluTanh(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGrad(d, x)");
+           nc_lower_backward, "y = nacre.GeluTanh(x); d = MatMul(e, c); w = MatMul(y, e); g = nacre.GeluErfGrad(d, x)");
     READS(GELU_GRAPH("float", GELU_AND_GRAD("GeluErf")),
           "y = nacre.GeluErf(x) @device; d = MatMul(e, c) @device; w = MatMul(y, e) @device; "
           "g = nacre.GeluErfGrad(d, x) @device");

@@ -20,6 +20,21 @@ TEST(lower_decompose_takes_ops_apart) {
         "ReduceMean Sub Mul ReduceMean Sqrt Add Div");
 }
 
+/* The gradient of attention reads the shares and the mask that the forward pass left, which draws once; one of other
+ * draws computes its own. */
+#define DROPS(id)                                                                                                   \
+    "(float[2,2,n,4] q, float[2,2,n,4] d, int64[2] z) => (y, b) { y = nacre.AttentionDropout<scale = 1.0, ratio = " \
+    "0.5>(q, q, q, , , "                                                                                            \
+    ", , z) @random=3 , , b = nacre.AttentionDropoutGrad<scale = 1.0, ratio = 0.5>(q, q, q, , , , , d, , , z) "     \
+    "@random=" id " }"
+TEST(lower_decompose_draws_once) {
+    OPS(DROPS("3"), once,
+        "Mul Transpose MatMul Softmax PhiloxDropout MatMul Transpose MatMul DropoutGrad SoftmaxGrad Transpose MatMul");
+    OPS(DROPS("4"), once,
+        "Mul Transpose MatMul Softmax PhiloxDropout MatMul Mul Transpose MatMul Softmax PhiloxDropout Transpose MatMul "
+        "DropoutGrad SoftmaxGrad Transpose MatMul");
+}
+
 /* A Scan is a Loop, whose body holds what must be taken apart in turn. */
 TEST(lower_decompose_takes_pieces_apart) {
     static const char graph[] = LOWERING_HEAD

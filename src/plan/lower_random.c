@@ -7,6 +7,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+enum { MOST = 12 }; /* inputs and outputs of random forms */
+
 static bool is_random(const nc_node *n) {
     if (!n->card->random_form) return false;
     return n->card->is_random ? n->card->is_random(n) : !(n->card->is_identity && n->card->is_identity(n));
@@ -40,7 +42,8 @@ static bool takes_seeded_form(const nc_node *n, bool trains) {
 
 /* rng: the random state; NULL: the seeded form, which takes none. */
 static nc_code bind(nc_builder *b, nc_node *n, nc_value *rng) {
-    nc_value *in[8] = {NULL};
+    nc_value *in[MOST] = {NULL};
+    bool wanted[MOST];
     int n_form = 0; /* the form's inputs, rng last */
     const char *name = rng ? n->card->random_form : n->card->seeded_form;
     const nc_card *form = b->graph->model->registry->find(b->graph->model->registry, "nacre", name);
@@ -49,7 +52,8 @@ static nc_code bind(nc_builder *b, nc_node *n, nc_value *rng) {
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i];
     if (rng) in[n_form - 1] = rng;
     b->before = n, b->stage = n->stage;
-    nc_node *r = nc_build(b, "nacre", name, in, n_form, n->n_out, n->attrs, n->n_attrs);
+    for (int i = 0; i < n->n_out; i++) wanted[i] = n->out[i] != NULL;
+    nc_node *r = nc_build_wanted(b, "nacre", name, in, n_form, wanted, n->n_out, n->attrs, n->n_attrs);
     if (!r) return b->code;
     r->name = n->name, r->random_id = n->random_id, r->recompute = n->recompute;
     for (int i = 0; i < n->n_out; i++)

@@ -20,6 +20,17 @@ TEST(lower_random_leaves_a_dropout_that_drops_nothing) {
           "PhiloxDropout RandomStep");
 }
 
+/* An op and its gradient that draw the same numbers take the state themselves. */
+TEST(lower_random_gives_attention_the_state) {
+    LOWERS("(float[2,2,n,4] q, float[2,2,n,4] d) => (y, a) { y = nacre.AttentionDropout(q, q, q) @random=3"
+           " a = nacre.AttentionDropoutGrad(q, q, q, , , , , d) @random=3 }",
+           draw,
+           "AttentionDropout_7_out = nacre.AttentionDropout(q, q, q, none, none, none, none, nacre.random); "
+           "AttentionDropoutGrad_9_out = nacre.AttentionDropoutGrad(q, q, q, none, none, none, none, d, none, none, "
+           "nacre.random); "
+           "RandomStep_11_out = nacre.RandomStep(nacre.random)");
+}
+
 /* The seed written into a graph that only infers asks for certain numbers. */
 TEST(lower_random_heeds_a_seed) {
     DRAWS("(float[n] x) => (y) <const float[] r = {0.5}, const bool[] t = {1}> { y = Dropout<seed = 7>(x, r, t) }",

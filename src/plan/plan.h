@@ -25,6 +25,7 @@ typedef struct nc_plan_options {
     bool no_fusion, no_layout, no_views, no_packing, no_winograd;
     bool tune;       /* what a library of a GPU offers several ways for is tried once */
     bool tf32;       /* products of f32 on a GPU may round their operands to 10 bits */
+    bool dnn_draws;  /* attention's dropout may draw cuDNN's numbers, not those of the CPU */
     bool no_host;    /* a node that computes is not put on the host: an error instead */
     bool takes_anew; /* what a cheap formula gives again is not kept for the backward pass */
     bool inner;      /* the program runs inside of another one's frame, on its streams */

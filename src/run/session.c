@@ -296,6 +296,7 @@ static nc_code make_program(maker *k) {
                           .no_winograd = o->no_winograd,
                           .tf32 = o->tf32,
                           .tune = o->tune,
+                          .dnn_draws = o->dnn_draws,
                           .no_host = o->no_host,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts,

@@ -38,7 +38,7 @@ typedef enum nc_dump_stage {
 typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
     int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
-    bool no_fusion, no_layout, no_views, no_packing, no_winograd, tf32, tune, capture;
+    bool no_fusion, no_layout, no_views, no_packing, no_winograd, tf32, tune, dnn_draws, capture;
     unsigned strict;  /* what of the model may not be assumed: bit = nc_assumption (ir/assume.h) */
     bool no_host;     /* what the device cannot compute is an error, not the host's */
     nc_dtype compute; /* FLOAT16, BFLOAT16: sums of products of f32 take such operands (transform/mixed.h) */

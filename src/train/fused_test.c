@@ -83,6 +83,19 @@ TEST(attention_is_differentiated_whole) {
               "MatMul Mul Softmax MatMul Shape Expand Transpose MatMul Mul ReduceSum Sub Mul Mul Transpose MatMul");
 }
 
+#define DROPOUT                                                                                                       \
+    "(float[2,2,s,4] q, float[2,2,4,t] k, float[2,2,t,4] v) => (y) <const float[] r = {0.25}, const bool[] t = {1}> " \
+    "{ p = MatMul(q, k) s = Softmax<axis = -1>(p) d = Dropout(s, r, t) y = MatMul(d, v) }"
+
+TEST(attention_with_dropout_is_differentiated_whole) {
+    OPS("y", "q", DROPOUT, "Transpose nacre.AttentionDropout Shape Expand nacre.AttentionDropoutGrad");
+    nc_train_ask standard = *ASK("y", "q");
+    standard.standard = true;
+    check_ops(__FILE__, __LINE__, &standard, DROPOUT,
+              "MatMul Softmax Dropout MatMul Shape Expand Transpose MatMul Sub Div Mul Where Mul ReduceSum Sub Mul "
+              "Transpose MatMul");
+}
+
 /* Casts come behind the patterns: attention and Gelu stay whole, and compute narrow. */
 TEST(half_precision_trains_what_is_fused) {
     static const char graph[] =

@@ -40,6 +40,7 @@ nc_code nc_training_make(nc_work *w, nc_training *t, nc_model *takes, nc_session
                             .level = 3,
                             .recompute = cheap,
                             .n_recompute = t->recompute,
+                            .dnn_draws = t->dnn_draws,
                             .differentiate = as_it_is,
                             .seed = t->seed,
                             .keep_dumps = true,
@@ -117,7 +118,7 @@ static nc_code start(nc_work *w, nc_training *t, const nc_training_models *m) {
     nc_device *device;
     if (!given(&m->train)) NC_FAIL(w, NC_E_ARGUMENT, "a training session needs a training model");
     snprintf(t->device, sizeof t->device, "%s", m->device ? m->device : "cpu");
-    t->recompute = m->recompute;
+    t->recompute = m->recompute, t->dnn_draws = m->dnn_draws;
     t->seed = t->checkpoint->has_random ? t->checkpoint->seed : m->seed;
     NC_NEED(w, t->params = nc_arena_array(&t->arena, n, sizeof *t->params));
     NC_NEED(w, t->sums = nc_arena_array(&t->arena, n, sizeof(nc_object *)));

@@ -45,7 +45,7 @@ typedef struct nc_training {
     nc_state *state;
     char device[32];
     uint64_t seed;
-    bool recompute;
+    bool recompute, dnn_draws;
     nc_stage_program train, eval;
     NC_VEC(nc_optimizer *) optimizers;
     nc_optimizer *optimizer; /* the one that makes the next step; NULL: there is none */
@@ -67,6 +67,7 @@ typedef struct nc_training_models {
     const char *device;                     /* NULL: the processor */
     uint64_t seed;                          /* of the random state, unless the checkpoint has one */
     bool recompute;                         /* what is cheap is taken anew in the backward pass, not kept */
+    bool dnn_draws;                         /* attention's dropout may draw cuDNN's numbers */
 } nc_training_models;
 
 NC_MUST nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, const nc_training_models *m,

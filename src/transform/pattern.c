@@ -225,7 +225,7 @@ static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
     op_name name = read_op(op, n_op);
     if (n == NULL || !is_op(n, &name) || (*args == '<' && !match_attrs(n, args + 1))) return false;
     if (*args == '<') args = blank(args + strcspn(args, ">") + 1);
-    if (!nc_rewrite_free(n) || n->stage != m->root->stage) return false;
+    if (!(m->draws ? nc_rewrite_free_draw(n) : nc_rewrite_free(n)) || n->stage != m->root->stage) return false;
     for (int i = 0; i < m->n_nodes; i++)
         if (m->nodes[i] == n) return match_inputs(m, args + 1, n);
     if (m->n_nodes == NC_PATTERN_NODES) return false;
@@ -275,13 +275,13 @@ static bool is_whole(const nc_match *m) {
     return true;
 }
 
-static bool match(const char *text, nc_node *n, struct nc_pattern_ends *ends, nc_match *out) {
-    out->root = n, out->row = NULL, out->ends = ends;
+static bool match(const char *text, nc_node *n, struct nc_pattern_ends *ends, bool draws, nc_match *out) {
+    out->root = n, out->row = NULL, out->ends = ends, out->draws = draws;
     out->n_bound = out->n_nodes = 0; /* the rest is read as far as these say */
     return n->n_out > 0 && n->out[0] != NULL && match_value(out, text, n->out[0]) && is_whole(out);
 }
 
-bool nc_pattern_match(const char *text, nc_node *n, nc_match *out) { return match(text, n, NULL, out); }
+bool nc_pattern_match(const char *text, nc_node *n, nc_match *out) { return match(text, n, NULL, false, out); }
 
 nc_value *nc_match_value(const nc_match *m, const char *name) {
     for (int i = 0; i < m->n_bound; i++)
@@ -318,7 +318,9 @@ static nc_code replace(nc_work *w, const nc_match *m, bool newer, bool *done) {
                                                       made.n_attrs, &by));
     if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
     *done = true;
+    by->random_id = made.random_id;
     /* Readers stand behind what they read: from the root backwards. */
+    if (made.inner != NULL) m = made.inner;
     for (int i = 1; i < m->n_nodes; i++) nc_rewrite_drop(m->nodes[i]->out[0]);
     return NC_OK;
 }
@@ -326,7 +328,7 @@ static nc_code replace(nc_work *w, const nc_match *m, bool newer, bool *done) {
 static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, struct nc_pattern_ends *ends, bool newer,
                          bool *done) {
     nc_match m;
-    if (!match(p->text, n, ends, &m)) return NC_OK;
+    if (!match(p->text, n, ends, p->draws, &m)) return NC_OK;
     m.row = p;
     return replace(w, &m, newer, done);
 }

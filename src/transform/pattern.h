@@ -23,6 +23,7 @@ typedef struct nc_match {
     nc_node *root;
     const struct nc_pattern *row; /* NULL: a text alone was matched */
     struct nc_pattern_ends *ends; /* of the matcher's own; NULL: none */
+    bool draws;                   /* as the row says */
     struct {
         const char *name; /* in the pattern's text */
         size_t n;
@@ -41,6 +42,8 @@ typedef struct nc_made {
     nc_attr attrs[NC_PATTERN_ATTRS];
     int n_attrs;
     const char *domain, *op; /* "": ai.onnx; the row's op, unless `where` names another */
+    int64_t random_id;       /* of an op that draws */
+    const nc_match *inner;   /* the match and more, whose nodes go too; NULL: `where` matched no more */
 } nc_made;
 
 typedef struct nc_pattern {
@@ -48,6 +51,7 @@ typedef struct nc_pattern {
     const char *op, *inputs; /* the op that takes the place; its inputs as names, with spaces between */
     nc_code (*where)(nc_work *w, const nc_match *m, nc_made *made, bool *fits); /* NULL: always fits */
     const void *own;                                                            /* of `where` */
+    bool draws; /* nodes that draw numbers match too, and `where` keeps their random ids */
 } nc_pattern;
 
 /* Does the graph that ends in n look like the text? */

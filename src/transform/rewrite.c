@@ -26,10 +26,12 @@ bool nc_rewrite_same_type(const nc_value *a, const nc_value *b) {
     return a != NULL && b != NULL && a->type != NULL && b->type != NULL && nc_type_equal(a->type, b->type);
 }
 
-bool nc_rewrite_free(const nc_node *n) {
+bool nc_rewrite_free(const nc_node *n) { return !(n->card->traits & NC_RANDOM) && nc_rewrite_free_draw(n); }
+
+bool nc_rewrite_free_draw(const nc_node *n) {
     if (n->n_subs > 0 || n->recompute || n->n_in < 1 || n->n_out < 1 || n->in[0] == NULL || n->out[0] == NULL)
         return false;
-    if (n->card->traits & (NC_RANDOM | NC_IN_PLACE | NC_CONTROL)) return false;
+    if (n->card->traits & (NC_IN_PLACE | NC_CONTROL)) return false;
     for (int k = 1; k < n->n_out; k++)
         if (!nc_rewrite_unused(n->out[k])) return false;
     return n->out[0]->var == NULL && !nc_rewrite_unused(n->out[0]);

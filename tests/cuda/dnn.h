@@ -51,7 +51,7 @@ static inline descriptor *part(const descriptor *d, int name, int i) {
 
 /* ---- tensors ---- */
 
-enum { OF_INTS = 1000, OF_BOOLS }; /* types beside CUDA's: of what stays inside, and of numbers by value */
+enum { OF_INTS = 1000, OF_BOOLS, OF_LONGS }; /* types beside CUDA's: of what stays inside, and of numbers by value */
 
 typedef struct tensor {
     int64_t id, dims[MAX_DIMS], strides[MAX_DIMS];
@@ -64,6 +64,7 @@ static inline int cuda_type(int type) {
            : type == CUDNN_DATA_BFLOAT16 ? CUDA_R_16BF
            : type == CUDNN_DATA_INT32    ? OF_INTS
            : type == CUDNN_DATA_BOOLEAN  ? OF_BOOLS
+           : type == CUDNN_DATA_INT64    ? OF_LONGS
                                          : CUDA_R_32F;
 }
 
@@ -102,6 +103,7 @@ static inline int64_t extent(const tensor *t) {
 typedef struct step {
     int kind, mode; /* mode: of a formula or a reduction */
     int64_t axis;
+    double chance; /* of a draw: that it is 1 */
     int n_in;
     tensor in[3], out; /* a formula's x, b and who chooses; a product's a and b */
 } step;

@@ -43,12 +43,26 @@ static bool read_reduction(const descriptor *d, step *s) {
            read_tensor(part(d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, 0), &s->out);
 }
 
+/* 1 with a chance, from a seed and an offset. */
+static bool read_draw(const descriptor *d, step *s) {
+    const descriptor *how = part(d, CUDNN_ATTR_OPERATION_RNG_DESC, 0);
+    const attr *chance = find(how, CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE);
+    s->n_in = 2;
+    if (chance == NULL || !how->ended || find(how, CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION) == NULL)
+        return false;
+    memcpy(&s->chance, chance->bytes, 8);
+    return s->chance > 0 && s->chance < 1 && read_tensor(part(d, CUDNN_ATTR_OPERATION_RNG_SEED, 0), &s->in[0]) &&
+           read_tensor(part(d, CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, 0), &s->in[1]) && s->in[0].type == OF_LONGS &&
+           s->in[1].type == OF_LONGS && read_tensor(part(d, CUDNN_ATTR_OPERATION_RNG_YDESC, 0), &s->out);
+}
+
 bool dnn_read_step(const descriptor *d, step *s) {
     *s = (step){.kind = d->kind};
     switch (d->kind) {
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return read_formula(d, s);
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: return read_product(d, s);
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: return read_reduction(d, s);
+    case CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR: return read_draw(d, s);
     case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
         s->n_in = 1;
         return read_tensor(part(d, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 0), &s->in[0]) &&
@@ -188,6 +202,17 @@ static void reshape(inside *in, const bound *b, const step *s) {
         to[i] = rounded(s->out.type, from != NULL ? from[i] : load(data, s->in[0].type, i));
 }
 
+/* Numbers of its own, neither cuDNN's nor Nacre's. */
+static double drawn(const bound *b, const step *s, int64_t i) {
+    uint64_t seed, offset;
+    memcpy(&seed, b->data[bound_at(b, s->in[0].id)], 8);
+    memcpy(&offset, b->data[bound_at(b, s->in[1].id)], 8);
+    uint64_t x = seed + 0x9e3779b97f4a7c15u * (offset + (uint64_t)i + 1);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (double)(x >> 11) * 0x1p-53 < s->chance;
+}
+
 static void run_step(inside *in, const bound *b, const step *s) {
     const tensor *y = &s->out;
     if (s->kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
@@ -199,7 +224,9 @@ static void run_step(inside *in, const bound *b, const step *s) {
         int64_t at[4], rest = i;
         double x[3] = {0};
         for (int d = 3; d >= 0; rest /= y->dims[d--]) at[d] = rest % y->dims[d];
-        if (s->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+        if (s->kind == CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR)
+            set(in, b, y, at, drawn(b, s, i));
+        else if (s->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
             set(in, b, y, at, product(in, b, s, at));
         else if (s->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
             set(in, b, y, at, reduction(in, b, s, at));

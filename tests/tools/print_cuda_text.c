@@ -54,7 +54,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_softmax, floats[i], i == 3 ? "#define W float\n#define X bf16\n" : "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
                    "scores_grad");
-        print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
+        print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_keep dropout_pair dropout_grad random_step");
         const char *norm_types =
             i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n#define H bf16\n"
             : i == 2 ? "#define W float\n#define Y f16\n#define X bf16\n#define M bf16\n#define H bf16\n"
@@ -91,29 +91,30 @@ static void print_files(void) {
     }
 }
 
-static void print_attention_grad(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap) {
-    char define[128];
-    if (!nck_cuda_attn_grad_takes(t, cols)) return;
-    nck_cuda_attn_grad_define(t, cols, mask, softcap, define, sizeof define);
+static void print_attention_grad(nc_dtype t, const nck_cuda_attn_form *f) {
+    char define[160];
+    if (!nck_cuda_attn_grad_takes(t, f->cols)) return;
+    nck_cuda_attn_grad_define(t, f, define, sizeof define);
     print_file(NCK_CUDA_TEXT_attention_grad, t, define, "grad_queries grad_keys grad_deltas");
 }
 
-/* Attention of every size of tile, without a mask and with either kind. */
+/* Attention of every size of tile, without a mask and with either kind, some with dropout. */
 static void print_attention(void) {
     static const nc_dtype halves[] = {NC_FLOAT16, NC_BFLOAT16}, floats[] = {NC_FLOAT, NC_DOUBLE};
     static const int cols[] = {32, 64, 128, 256};
-    char define[128];
+    char define[160];
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 4; k++) {
             nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];
-            nck_cuda_attn_define(halves[i], cols[k], mask, k == 2, define, sizeof define);
+            nck_cuda_attn_form form = {.cols = cols[k], .mask = mask, .softcap = k == 2, .drops = k == i};
+            nck_cuda_attn_define(halves[i], &form, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention, halves[i], define, "attend");
-            print_attention_grad(halves[i], cols[k], mask, k == 2);
+            print_attention_grad(halves[i], &form);
             if (!nck_cuda_attn_takes(floats[i], cols[k])) continue;
-            mask = mask == halves[i] ? NC_INT32 : mask;
-            nck_cuda_attn_define(floats[i], cols[k], mask, k == 1, define, sizeof define);
+            form.mask = mask == halves[i] ? NC_INT32 : mask, form.softcap = k == 1;
+            nck_cuda_attn_define(floats[i], &form, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
-            print_attention_grad(floats[i], cols[k], mask, k == 1);
+            print_attention_grad(floats[i], &form);
         }
 }
 

@@ -37,17 +37,25 @@ bool nck_cuda_attn_takes(nc_dtype t, int64_t cols) {
     return is_half(t) || ((t == NC_FLOAT || t == NC_DOUBLE) && plain_rows(t, room_for(t, cols)) > 0);
 }
 
-void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes) {
-    int64_t room = room_for(t, cols);
-    snprintf(out, bytes, "#define COLS %d\n#define %s %d\n%s%s%s%s%s", (int)room, is_half(t) ? "TILE" : "ROWS",
-             (int)(is_half(t) ? half_tile(room) : plain_rows(t, room)), mask == NC_UNDEFINED ? "" : "#define M ",
-             mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask), mask == NC_UNDEFINED ? "" : "\n",
-             mask == NC_BOOL ? "#define MASK_BOOL\n" : "", softcap ? "#define SOFTCAP\n" : "");
+void nck_cuda_attn_define_form(const nck_cuda_attn_form *f, char *out, size_t bytes) {
+    bool masked = f->mask != NC_UNDEFINED;
+    snprintf(out, bytes, "%s%s%s%s%s%s", masked ? "#define M " : "", masked ? nck_cuda_type_name(f->mask) : "",
+             masked ? "\n" : "", f->mask == NC_BOOL ? "#define MASK_BOOL\n" : "", f->softcap ? "#define SOFTCAP\n" : "",
+             f->drops ? "#define DROPOUT\n" : "");
 }
 
-nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, nck_cuda_attn *out,
+void nck_cuda_attn_define(nc_dtype t, const nck_cuda_attn_form *f, char *out, size_t bytes) {
+    int64_t room = room_for(t, f->cols);
+    int n = snprintf(out, bytes, "#define COLS %d\n#define %s %d\n", (int)room, is_half(t) ? "TILE" : "ROWS",
+                     (int)(is_half(t) ? half_tile(room) : plain_rows(t, room)));
+    nck_cuda_attn_define_form(f, out + n, bytes - (size_t)n);
+}
+
+nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f, nck_cuda_attn *out,
                               nc_diag *diag) {
-    char define[128];
+    char define[160];
+    int64_t cols = f->cols;
+    nc_dtype mask = f->mask;
     if (!nck_cuda_attn_takes(t, cols) || (mask != NC_UNDEFINED && nck_cuda_type_name(mask) == NULL))
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "attention of %s over %lld columns", nc_dtype_name(t),
                            (long long)cols);
@@ -55,11 +63,15 @@ nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype m
         .type = t, .mask = mask, .most_cols = room_for(t, cols), .queries = HALF_QUERIES, .threads = HALF_THREADS};
     if (is_half(t)) {
         nc_cuda_need_dnn(d);
+        out->dnn_draws = f->dnn_draws;
+        if (f->drops)
+            NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_dropout, t, NULL, f->dnn_draws ? "dropout_pair" : "dropout_keep",
+                                 &out->draw, diag));
     } else {
         out->queries = PLAIN_WARPS * plain_rows(t, out->most_cols);
         out->threads = PLAIN_WARPS * 32;
     }
-    nck_cuda_attn_define(t, cols, mask, softcap, define, sizeof define);
+    nck_cuda_attn_define(t, f, define, sizeof define);
     return nck_cuda_find(d, is_half(t) ? NCK_CUDA_TEXT_attention : NCK_CUDA_TEXT_attention_plain, t, define, "attend",
                          &out->attend, diag);
 }

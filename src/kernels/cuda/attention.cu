@@ -155,6 +155,9 @@ struct attn_rows {
     int64_t row[2];
     attn_seen seen[2];
     float top[2], sum[2], y[COLS / 8][4];
+#ifdef DROPOUT
+    attn_draw draw;
+#endif
 };
 
 /* The mask's elements for a tile of scores, loaded without a branch and long before they are used: what lies behind the
@@ -218,7 +221,40 @@ DEVICE void weigh_tile(attn_rows &r, float (&s)[TILE / 8][4]) {
     }
 }
 
-DEVICE void attend_tile(const attn_args &a, const attn_head &x, const uint32_t (&q)[COLS / 16][4],
+#ifdef DROPOUT
+/* Powers of shares that do not stay to 0. Of four keys side by side two lanes have two rows each: where a block of four
+ * numbers is theirs, the even lane draws the first row's, the odd one the second's, and they tell each other. */
+DEVICE void drop_tile(const attn_args &a, attn_rows &r, int64_t bh, int first, float (&s)[TILE / 8][4]) {
+    int odd = threadIdx.x & 1, j = first + (threadIdx.x & 2) * 2;
+    if (a.n_keys % 4 != 0) {
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    if (!attn_stays(r.draw, (bh * a.n_queries + r.row[i]) * a.n_keys + j + n * 8 + 2 * odd + e))
+                        s[n][2 * i + e] = 0;
+        return;
+    }
+    int64_t block = ((bh * a.n_queries + (odd ? r.row[1] : r.row[0])) * a.n_keys + j) / 4;
+    uint32_t own = 0;
+#pragma unroll
+    for (int n = 0; n < TILE / 8; n++) {
+        nck_philox4(r.draw.seed, r.draw.node, r.draw.step, (uint64_t)(block + 2 * n), r.draw.words);
+#pragma unroll
+        for (int k = 0; k < 4; k++) own |= (uint32_t)(r.draw.words[k] >> 8 >= r.draw.limit) << (4 * n + k);
+    }
+    uint32_t other = __shfl_xor_sync(0xffffffffu, own, 1), stay[2] = {odd ? other : own, odd ? own : other};
+#pragma unroll
+    for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (!(stay[e / 2] >> (4 * n + 2 * odd + e % 2) & 1)) s[n][e] = 0;
+}
+#endif
+
+DEVICE void attend_tile(const attn_args &a, const attn_head &x, int64_t bh, const uint32_t (&q)[COLS / 16][4],
                         const S (&keys)[TILE][LINE], const S (&values)[TILE][LINE], int first, attn_rows &r) {
     float s[TILE / 8][4] = {{0}};
     uint32_t b[4];
@@ -234,6 +270,9 @@ DEVICE void attend_tile(const attn_args &a, const attn_head &x, const uint32_t (
         }
     score_tile(a, x, r, held, first, s);
     weigh_tile(r, s);
+#ifdef DROPOUT
+    drop_tile(a, r, bh, first, s);
+#endif
 #pragma unroll
     for (int k = 0; k < TILE / 16; k++) {
         uint32_t p[4] = {pair_of(s[2 * k][0], s[2 * k][1]), pair_of(s[2 * k][2], s[2 * k][3]),
@@ -255,6 +294,9 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
         float sum = r.sum[i];
         for (int d = 1; d < 4; d <<= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
         float by = sum == 0 ? 0.0f : 1 / sum;
+#ifdef DROPOUT
+        by *= (float)a.drop.by;
+#endif
         if (r.row[i] >= a.n_queries) continue;
         if (a.stats && threadIdx.x % 4 == 0)
             a.stats[blockIdx.x / n_blocks_of(a) * a.n_queries + r.row[i]] = attn_stat(r.top[i], sum);
@@ -285,6 +327,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void attend(attn_args a) {
         if (r.row[i] >= a.n_queries) r.seen[i].end = r.seen[i].first = 0;
         r.top[i] = -INF, r.sum[i] = 0;
     }
+#ifdef DROPOUT
+    r.draw = attn_draw_of(a);
+#endif
     for (int n = 0; n < COLS / 8; n++)
         for (int e = 0; e < 4; e++) r.y[n][e] = 0;
     int first = attn_seen_by(a, x, start).first / TILE * TILE, end = attn_seen_by(a, x, last).end, now = 0;
@@ -302,7 +347,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void attend(attn_args a) {
         moves_end();
         moves_wait();
         __syncthreads();
-        attend_tile(a, x, q, keys[now], values[now], first, r);
+        attend_tile(a, x, blockIdx.x / n_blocks, q, keys[now], values[now], first, r);
         __syncthreads();
     }
     store_rows(a, x, r);

@@ -2,7 +2,8 @@
  *
  * Y = softmax(softcap(scale * Q K') + bias) V per batch and head. The bias is -inf where a key may not be seen, else
  * the mask's element; a query that sees no key gives a row of zeros. Defined in front: M, the mask's type, where there
- * is one, MASK_BOOL where it says who is seen, SOFTCAP where there is one. Heads of queries share those of keys in
+ * is one, MASK_BOOL where it says who is seen, SOFTCAP where there is one, DROPOUT where shares are dropped: the sum of
+ * a query's powers holds all of them, V meets those that stay. Heads of queries share those of keys in
  * order. Scores are held for a tile of keys at a time: the largest one so far, the sum and the result are brought to a
  * new scale by each tile. */
 #ifdef M
@@ -18,6 +19,15 @@ struct attn_operand {
     int64_t batch, head, row, column;
 };
 
+/* Mirrors nck_cuda_attn_drop in attention.h. */
+struct attn_drop {
+    const int64_t *state;
+    const void *keep;
+    const int64_t *pair;
+    double ratio, by;
+    uint32_t node, limit;
+};
+
 /* Mirrors nck_cuda_attn_args in attention.h. */
 struct attn_args {
     int64_t n_batch, q_heads, kv_heads, n_queries, n_keys, cols, cols_v; /* cols: of q and k */
@@ -31,6 +41,7 @@ struct attn_args {
     int causal, offset_by_lens;         /* the offset is kv_lens[b] - n_queries instead */
     int vectors, pairs, mask_pairs, q_pairs; /* 16 bytes of k and v, two elements of y, of the mask, of q at once */
     A *stats; /* (batch, head, query): what the gradient needs of a query; NULL: not wanted */
+    attn_drop drop;
 };
 
 /* One batch and head as a block works on it. */
@@ -112,6 +123,28 @@ DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &see
     return s + bias;
 #endif
 }
+
+#ifdef DROPOUT
+/* Which shares stay: numbers of the session's random state, the same as on the CPU. */
+struct attn_draw {
+    uint64_t seed;
+    uint32_t step, node, limit, words[4];
+    int64_t block; /* whose words these are */
+};
+DEVICE attn_draw attn_draw_of(const attn_args &a) {
+    attn_draw d;
+    d.seed = (uint64_t)a.drop.state[0], d.step = (uint32_t)a.drop.state[1];
+    d.node = a.drop.node, d.limit = a.drop.limit, d.block = -1;
+    return d;
+}
+/* Share e of all; neighbours are drawn four at a time. */
+DEVICE bool attn_stays(attn_draw &d, int64_t e) {
+    if (e / 4 != d.block) nck_philox4(d.seed, d.node, d.step, (uint64_t)(e / 4), d.words);
+    d.block = e / 4;
+    uint32_t w = e & 2 ? (e & 1 ? d.words[3] : d.words[2]) : (e & 1 ? d.words[1] : d.words[0]);
+    return w >> 8 >= d.limit;
+}
+#endif
 
 /* The larger one; NaN is left out: its power is NaN, whatever the scale. */
 DEVICE A attn_larger(A a, A b) { return b > a ? b : a; }

@@ -27,10 +27,8 @@ static int64_t rows_together(int64_t rows) {
 void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes) {
     int lanes = 1;
     while (lanes * COLS_OF_LANE < cols) lanes *= 2;
-    snprintf(out, bytes, "#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes, (int)rows_together(rows),
-             mask == NC_UNDEFINED ? "" : "#define M ", mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask),
-             mask == NC_UNDEFINED ? "" : "\n", mask == NC_BOOL ? "#define MASK_BOOL\n" : "",
-             softcap ? "#define SOFTCAP\n" : "");
+    int n = snprintf(out, bytes, "#define LANES %d\n#define ROWS %d\n", lanes, (int)rows_together(rows));
+    nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = mask, .softcap = softcap}, out + n, bytes - (size_t)n);
 }
 
 nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, int64_t rows,

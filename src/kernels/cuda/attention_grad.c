@@ -29,21 +29,20 @@ bool nck_cuda_attn_grad_takes(nc_dtype t, int64_t cols) {
     return nck_cuda_attn_takes(t, cols) && shape_for(t, cols).warps > 0;
 }
 
-void nck_cuda_attn_grad_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes) {
-    shape s = shape_for(t, cols);
-    bool masked = mask != NC_UNDEFINED;
-    snprintf(out, bytes, "#define COLS %d\n#define WARPS %d\n#define ROWS %d\n%s%s%s%s%s", (int)room_for(cols), s.warps,
-             s.rows, masked ? "#define M " : "", masked ? nck_cuda_type_name(mask) : "", masked ? "\n" : "",
-             mask == NC_BOOL ? "#define MASK_BOOL\n" : "", softcap ? "#define SOFTCAP\n" : "");
+void nck_cuda_attn_grad_define(nc_dtype t, const nck_cuda_attn_form *f, char *out, size_t bytes) {
+    shape s = shape_for(t, f->cols);
+    int n = snprintf(out, bytes, "#define COLS %d\n#define WARPS %d\n#define ROWS %d\n", (int)room_for(f->cols),
+                     s.warps, s.rows);
+    nck_cuda_attn_define_form(f, out + n, bytes - (size_t)n);
 }
 
-nc_code nck_cuda_attn_grad_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap,
-                                   nck_cuda_attn_grad *out, nc_diag *diag) {
-    char define[128];
-    shape s = shape_for(t, cols);
+nc_code nck_cuda_attn_grad_prepare(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f, nck_cuda_attn_grad *out,
+                                   nc_diag *diag) {
+    char define[160];
+    shape s = shape_for(t, f->cols);
     *out = (nck_cuda_attn_grad){.type = t, .own = s.warps * s.rows, .threads = (uint32_t)s.warps * 32};
-    NC_TRY(nck_cuda_attn_prepare(d, t, cols, mask, softcap, &out->forward, diag));
-    nck_cuda_attn_grad_define(t, cols, mask, softcap, define, sizeof define);
+    NC_TRY(nck_cuda_attn_prepare(d, t, f, &out->forward, diag));
+    nck_cuda_attn_grad_define(t, f, define, sizeof define);
     const struct {
         const char *entry;
         nc_function **to;

@@ -3,7 +3,8 @@
  *
  * The shares P = 2^(score - stat) of a query come anew from its stat, which the forward pass keeps. With delta, the sum
  * of dY * Y over a query's columns,
- *   dS = P * (dY V' - delta) * slope of the cap,  dQ = scale dS K,  dK = scale dS' Q,  dV = P' dY.
+ *   dS = P * (M dY V' - delta) * slope of the cap,  dQ = scale dS K,  dK = scale dS' Q,  dV = (M P)' dY,
+ * where M is 1, or with DROPOUT what a share is multiplied by: 0 if it is dropped.
  * A block has WARPS * ROWS rows of its own and walks tiles of 32 rows of the other side: queries of a head and its
  * keys, or keys of a head and the queries of all heads that share it. Each side has two operands: q and dY, or k and
  * v. Of a tile each lane has the products of one row, then of 32 columns each lane has the sums of one. Tiles come to
@@ -102,6 +103,21 @@ DEVICE grad_share share_of(const attn_args &a, const attn_head &x, const attn_se
     return y;
 }
 
+/* What share (i, j) of a head is multiplied by. */
+struct grad_drop {
+#ifdef DROPOUT
+    attn_draw draw;
+    A by;
+    int64_t n_keys, first; /* first: of the head's shares among all */
+    DEVICE grad_drop(const attn_args &a, int64_t bh)
+        : draw(attn_draw_of(a)), by((A)a.drop.by), n_keys(a.n_keys), first(bh * a.n_queries * a.n_keys) {}
+    DEVICE A of(int64_t i, int64_t j) { return attn_stays(draw, first + i * n_keys + j) ? by : (A)0; }
+#else
+    DEVICE grad_drop(const attn_args &, int64_t) {}
+    DEVICE A of(int64_t, int64_t) { return 1; }
+#endif
+};
+
 DEVICE attn_seen seen_by(const attn_args &a, const attn_head &x, int64_t i) {
     attn_seen s = attn_seen_by(a, x, i);
     if (i >= a.n_queries) s.first = s.end = 0;
@@ -143,6 +159,7 @@ DEVICE void query_tile(const grad_args &g, const attn_head &x, int64_t bh, int64
     const attn_args &a = g.a;
     int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS;
     A s[ROWS], d[ROWS];
+    grad_drop drop(a, bh);
     fill_rows<TILE>(m.rows + OWN, x.v, a.v, first, x.n_keys, a.cols_v);
     __syncthreads();
     products_of(m.second + own, m.rows[OWN + lane], d);
@@ -154,7 +171,7 @@ DEVICE void query_tile(const grad_args &g, const attn_head &x, int64_t bh, int64
     for (int r = 0; r < ROWS; r++) {
         int64_t i = min(row + r, a.n_queries - 1), at = bh * a.n_queries + i;
         grad_share p = share_of(a, x, seen_by(a, x, row + r), i, first + lane, s[r], a.stats[at]);
-        d[r] = p.p * (d[r] - g.deltas[at]) * p.slope;
+        d[r] = p.p * (d[r] * drop.of(i, first + lane) - g.deltas[at]) * p.slope;
     }
     add_rows(m, d, y.first);
     __syncthreads();
@@ -185,6 +202,7 @@ DEVICE void key_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t
     int64_t i = min(first + lane, a.n_queries - 1), at = bh * a.n_queries + i;
     attn_seen seen = seen_by(a, x, first + lane);
     A share[ROWS], slope[ROWS], d[ROWS], stat = a.stats[at], delta = g.deltas[at];
+    grad_drop drop(a, bh);
     fill_rows<TILE>(m.rows + OWN, x.q, a.q, first, a.n_queries, a.cols);
     __syncthreads();
     products_of(m.rows + own, m.rows[OWN + lane], d);
@@ -198,7 +216,11 @@ DEVICE void key_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t
     __syncthreads();
     products_of(m.second + own, m.rows[OWN + lane], d);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) d[r] = share[r] * (d[r] - delta) * slope[r];
+    for (int r = 0; r < ROWS; r++) {
+        A by = drop.of(i, row + r);
+        d[r] = share[r] * (d[r] * by - delta) * slope[r];
+        share[r] *= by;
+    }
     add_rows(m, share, y.second);
     __syncthreads();
     fill_rows<TILE>(m.rows + OWN, x.q, a.q, first, a.n_queries, a.cols);

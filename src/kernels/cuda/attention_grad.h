@@ -22,8 +22,8 @@ typedef struct nck_cuda_attn_grad {
 
 bool nck_cuda_attn_grad_takes(nc_dtype t, int64_t cols);
 /* Text that stands in front of the kernel's, as nck_cuda_attn_define. */
-void nck_cuda_attn_grad_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes);
-NC_MUST nc_code nck_cuda_attn_grad_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap,
+void nck_cuda_attn_grad_define(nc_dtype t, const nck_cuda_attn_form *f, char *out, size_t bytes);
+NC_MUST nc_code nck_cuda_attn_grad_prepare(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f,
                                            nck_cuda_attn_grad *out, nc_diag *diag);
 /* Y, then a number per query twice: for `rows` queries of all heads with cols_v columns. */
 size_t nck_cuda_attn_grad_workspace(nc_dtype t, int64_t rows, int64_t cols_v);

@@ -29,12 +29,15 @@ DEVICE A product_of(const S (&q)[COLS], const S (&k)[LINE]) {
 /* What a warp knows of its queries: the largest score, the sum (both the same in all lanes), the result's columns
  * lane, lane + 32 and so on. */
 struct attn_rows {
+#ifdef DROPOUT
+    attn_draw draw;
+#endif
     int64_t row;
     A top[ROWS], sum[ROWS], weight[ROWS], y[ROWS][COLS / 32];
 };
 
 DEVICE void weigh_tile(const attn_args &a, const attn_head &x, const S (&q)[WARPS * ROWS][COLS],
-                       const S (&tile)[TILE][LINE], int first, attn_rows &r) {
+                       const S (&tile)[TILE][LINE], int first, int64_t bh, attn_rows &r) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
@@ -51,6 +54,9 @@ DEVICE void weigh_tile(const attn_args &a, const attn_head &x, const S (&q)[WARP
         A sum = r.weight[i];
         for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
         r.sum[i] = r.sum[i] * by + sum;
+#ifdef DROPOUT
+        if (!attn_stays(r.draw, (bh * a.n_queries + r.row + i) * a.n_keys + first + lane)) r.weight[i] = 0;
+#endif
 #pragma unroll
         for (int n = 0; n < COLS / 32; n++) r.y[i][n] *= by;
     }
@@ -69,6 +75,11 @@ DEVICE void add_values(const S (&tile)[TILE][LINE], attn_rows &r) {
 }
 
 DEVICE void store_rows(const attn_args &a, const attn_head &x, int64_t bh, const attn_rows &r) {
+#ifdef DROPOUT
+    A kept = (A)a.drop.by;
+#else
+    A kept = 1;
+#endif
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
         if (a.stats && r.row + i < a.n_queries && threadIdx.x % 32 == 0)
@@ -79,7 +90,7 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, int64_t bh, const
         for (int n = 0; n < COLS / 32; n++) {
             int c = threadIdx.x % 32 + 32 * n;
             if (r.row + i < a.n_queries && c < a.cols_v)
-                x.y[(r.row + i) * a.y.row + c * a.y.column] = r.sum[i] == 0 ? (S)0 : r.y[i][n] / r.sum[i];
+                x.y[(r.row + i) * a.y.row + c * a.y.column] = r.sum[i] == 0 ? (S)0 : r.y[i][n] * kept / r.sum[i];
         }
 }
 
@@ -92,6 +103,9 @@ extern "C" __global__ __launch_bounds__(256) void attend(attn_args a) {
     attn_head x = attn_head_of(a, blockIdx.x / n_blocks);
     attn_rows r;
     r.row = start + threadIdx.x / 32 * ROWS;
+#ifdef DROPOUT
+    r.draw = attn_draw_of(a);
+#endif
     for (int i = threadIdx.x; i < WARPS * ROWS * COLS; i += WARPS * 32) {
         int64_t row = start + i / COLS, c = i % COLS;
         q[i / COLS][c] = row < a.n_queries && c < a.cols ? x.q[row * a.q.row + c * a.q.column] : (S)0;
@@ -104,7 +118,7 @@ extern "C" __global__ __launch_bounds__(256) void attend(attn_args a) {
     for (; first < end; first += TILE) {
         fill_tile(tile, x.k, a.k, first, x.n_keys, a.cols);
         __syncthreads();
-        weigh_tile(a, x, q, tile, first, r);
+        weigh_tile(a, x, q, tile, first, blockIdx.x / n_blocks, r);
         __syncthreads();
         fill_tile(tile, x.v, a.v, first, x.n_keys, a.cols_v);
         __syncthreads();

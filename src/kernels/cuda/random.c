@@ -1,7 +1,11 @@
 /* cuda/random.c: launchers of dropout.cu, see random.h. */
 #include "kernels/cuda/random.h"
 
+#include <math.h>
+
 enum { THREADS = 256 };
+
+uint32_t nck_cuda_drop_limit(double ratio) { return (uint32_t)ceil(ratio * (1 << 24)); }
 
 nc_code nck_cuda_random_prepare(nc_device *d, nc_dtype t, nck_cuda_random *out, nc_diag *diag) {
     *out = (nck_cuda_random){0};
@@ -16,8 +20,9 @@ nc_code nck_cuda_dropout(const nck_cuda_random *k, nck_cuda_at at, int64_t n, co
     int64_t seed = draw->seed;
     int fixed = draw->fixed_seed;
     uint32_t node = draw->node_id;
+    uint32_t limit = nck_cuda_drop_limit(ratio);
     double scale = 1.0 / (1.0 - ratio);
-    void *args[] = {&n, &state, &seed, &fixed, &node, &ratio, &scale, &x, &y, &mask};
+    void *args[] = {&n, &state, &seed, &fixed, &node, &limit, &scale, &x, &y, &mask};
     return nck_cuda_launch(at, k->dropout, nck_cuda_blocks(at.device, (n + 3) / 4, THREADS), THREADS, args);
 }
 
@@ -25,7 +30,7 @@ nc_code nck_cuda_dropout_grad(const nck_cuda_random *k, nck_cuda_at at, int64_t 
                               const void *mask, void *dx) {
     double scale = 1.0 / (1.0 - ratio);
     void *args[] = {&n, &scale, &dy, &mask, &dx};
-    return nck_cuda_launch(at, k->dropout_grad, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+    return nck_cuda_launch(at, k->dropout_grad, nck_cuda_blocks(at.device, (n + 3) / 4, THREADS), THREADS, args);
 }
 
 nc_code nck_cuda_random_step(const nck_cuda_random *k, nck_cuda_at at, const void *from, void *to) {

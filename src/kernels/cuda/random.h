@@ -18,6 +18,9 @@ typedef struct nck_cuda_draw {
 
 NC_MUST nc_code nck_cuda_random_prepare(nc_device *d, nc_dtype t, nck_cuda_random *out, nc_diag *diag);
 
+/* An element stays where the upper 24 bits of its word are as large: a uniform number not below the ratio. */
+uint32_t nck_cuda_drop_limit(double ratio);
+
 /* y = keep ? x / (1 - ratio) : 0, mask = keep; mask may be NULL, y may be x. */
 NC_MUST nc_code nck_cuda_dropout(const nck_cuda_random *k, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw,
                                  double ratio, const void *x, void *y, void *mask);

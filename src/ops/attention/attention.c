@@ -1,5 +1,6 @@
 /* ops/attention/attention.c: the card of Attention: scaled dot-product attention over 4-D or packed 3-D operands with
- * grouped heads, masks and a growing past. Its gradient is in attention_grad.c, its kernel in attention_cpu.c. */
+ * grouped heads, masks and a growing past; and of nacre.AttentionDropout, which drops some of its shares, those that a
+ * Dropout of its random id would. Gradients are in attention_grad.c, the kernel in attention_cpu.c. */
 #include "ops/attention/attention.h"
 
 #include "ops/build.h"
@@ -12,12 +13,14 @@ nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a) {
                         .softcap = nc_attr_float(n, "softcap"),
                         .left = windows ? nc_attr_int(n, "left_window_size") : -1,
                         .right = windows ? nc_attr_int(n, "right_window_size") : -1,
-                        .mode = own ? 0 : nc_attr_int(n, "qk_matmul_output_mode")};
+                        .mode = own ? 0 : nc_attr_int(n, "qk_matmul_output_mode"),
+                        .ratio = (n->card->traits & NC_RANDOM) ? nc_attr_float(n, "ratio") : 0};
     if (a->has_scale) a->scale = nc_attr_float(n, "scale");
     if (nc_attr_has(n, "q_num_heads")) a->q_heads = nc_attr_int(n, "q_num_heads");
     if (nc_attr_has(n, "kv_num_heads")) a->kv_heads = nc_attr_int(n, "kv_num_heads");
     if (a->mode < 0 || a->mode > 3)
         NC_FAIL(w, NC_E_BAD_GRAPH, "qk_matmul_output_mode is %lld, expected 0 to 3", (long long)a->mode);
+    if (!(a->ratio >= 0 && a->ratio <= 1)) NC_FAIL(w, NC_E_BAD_GRAPH, "ratio is %g, expected 0 to 1", a->ratio);
     if (a->left < -1 || a->right < -1)
         NC_FAIL(w, NC_E_BAD_GRAPH, "windows are %lld and %lld, at least -1 is expected", (long long)a->left,
                 (long long)a->right);
@@ -116,3 +119,34 @@ const nc_card nc_card_attention = {.name = "Attention",
                                    .infer = attention_infer,
                                    .grad = nc_attention_grad,
                                    .decompose = nc_attention_decompose};
+
+/* ---- nacre.AttentionDropout ---- */
+
+nc_value *nc_attention_state(const nc_node *n) {
+    int last = 0;
+    while (n->version->in[last + 1].name != NULL) last++;
+    return n->n_in > last ? n->in[last] : NULL;
+}
+
+bool nc_attention_draws(const nc_node *n) { return nc_attention_state(n) == NULL; }
+
+static const nc_op_version dropout_versions[] = {
+    {.since = 1,
+     IN(OPERANDS, LENGTHS, {"state", T_I64, OPTIONAL}),
+     OUT({"Y", SAME(0)}, {"present_key", SAME(0), OPTIONAL}, {"present_value", SAME(2), OPTIONAL},
+         {"qk_matmul_output", SAME(0), OPTIONAL}, {"stats", NC_BIT(NC_FLOAT), OPTIONAL}),
+     .attr = nc_attention_attrs},
+    {0}};
+
+const nc_card nc_card_attention_dropout = {.name = "AttentionDropout",
+                                           .domain = "nacre",
+                                           .doc = "Attention whose shares are dropped at random before they meet V.",
+                                           .versions = dropout_versions,
+                                           .traits = NC_NARROWS | NC_RANDOM,
+                                           .apart_in = 1u << 3,
+                                           .no_grad_in = 3u << 6,
+                                           .infer = attention_infer,
+                                           .grad = nc_attention_grad,
+                                           .decompose = nc_attention_decompose,
+                                           .is_random = nc_attention_draws,
+                                           .random_form = "AttentionDropout"};

@@ -10,6 +10,7 @@ typedef struct nc_attention {
     int64_t left, right;       /* windows; -1: no bound */
     int64_t mode;              /* what qk_matmul_output shows */
     int64_t q_heads, kv_heads; /* of packed operands; 0: not said */
+    double ratio;              /* of the shares that are dropped; 0: none are */
 } nc_attention;
 
 /* Fails with the node's fault in w. */
@@ -29,6 +30,14 @@ NC_MUST nc_code nc_attention_put(nc_work *w, nc_node *n, const char *kernels);
 
 enum { NC_ATTN_INPUTS = 7 };
 
+extern const nc_attr_spec nc_attention_attrs[]; /* of nacre's forms of it; ratio: of those that drop */
+
+/* AttentionDropout and its gradient take the random state as the last of their inputs: lowering gives it. */
+nc_value *nc_attention_state(const nc_node *n); /* NULL: not yet */
+bool nc_attention_draws(const nc_node *n);      /* it has none yet */
+/* The node that drops shares: what is left of them, and a mask of those that stay. NULL after a failure of b. */
+nc_node *nc_attn_drop(nc_builder *b, const nc_node *n, const nc_attention *a, nc_value *shares);
+
 /* What Attention is made of, heads apart: (B,H,rows,columns). */
 typedef struct nc_attn_pieces {
     nc_value *q, *k, *v, *scale; /* with the past */
@@ -36,8 +45,10 @@ typedef struct nc_attn_pieces {
     nc_value *stage[4];          /* what qk_matmul_output may show */
     int64_t group;               /* query heads that share a key head */
 } nc_attn_pieces;
+/* All of it, or without the stages. */
 NC_MUST nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, const nc_attention *a,
                                   nc_attn_pieces *p);
+NC_MUST nc_code nc_attn_operands_of(nc_builder *b, nc_value *const *in, const nc_attention *a, nc_attn_pieces *p);
 
 /* Pieces that attention's relatives are put together from; each is NULL after a failure of b. */
 nc_value *nc_attn_dims(nc_builder *b, nc_value *x, int64_t lo, int64_t hi); /* dims lo..hi-1 of x, rank 1 */

@@ -16,12 +16,23 @@ extern const nc_case nc_attention_cases[];
     " { a, b, c = nacre.AttentionGrad" attrs "(q, k, v, " mask ", , , " lens ", d) }"
 
 /* Heads of queries, new rows, rows of the caches, columns; where they go and what is seen; attributes of both. */
-#define INTO_CACHES(type, heads, new, rows, cols, at, lens, scatter, attrs)                                       \
-    "<opset: \"\" 24> g (" type "[2," heads "," new "," cols "] q, " type "[2,2," new "," cols "] a, " type         \
-    "[2,2," new "," cols "] b, " type "[2,2," rows "," cols "] k, " type "[2,2," rows "," cols                      \
-    "] v) => (y, x, z) <const int64[2] n = {" at "}, const int64[2] l = {" lens "}> { x = TensorScatter" scatter \
-    "(k, a, n) z = TensorScatter" scatter "(v, b, n) y = Attention" attrs "(q, x, z, , , , l) }"
+#define INTO_CACHES(type, heads, new, rows, cols, at, lens, scatter, attrs)                                        \
+    "<opset: \"\" 24> g (" type "[2," heads                                                                        \
+    "," new "," cols "] q, " type                                                                                  \
+            "[2,2," new "," cols "] a, " type                                                                      \
+                        "[2,2," new "," cols "] b, " type "[2,2," rows "," cols "] k, " type "[2,2," rows "," cols \
+                                    "] v) => (y, x, z) <const int64[2] n = {" at "}, const int64[2] l = {" lens    \
+                                    "}> { x = TensorScatter" scatter "(k, a, n) z = TensorScatter" scatter         \
+                                    "(v, b, n) y = Attention" attrs "(q, x, z, , , , l) }"
 #define AROUND "<mode = \"circular\">"
+
+/* Dropout: operands, attributes, mask. */
+#define DROP(ins, attrs, mask)                                                            \
+    "<opset: \"\" 24, \"nacre\" 1> g (" ins ") => (y) <const int64[2] z = {5, 9}> { y = " \
+    "nacre.AttentionDropout<ratio = 0.3" attrs ">(q, k, v, " mask ", , , , z) @random=7 }"
+#define DROP_BACK(ins, attrs, mask)                                                                   \
+    "<opset: \"\" 24, \"nacre\" 1> g (" ins ") => (a, b, c) <const int64[2] z = {5, 9}> { a, b, c = " \
+    "nacre.AttentionDropoutGrad<ratio = 0.3" attrs ">(q, k, v, " mask ", , , , d, , , z) @random=7 }"
 
 const nc_case nc_attention_cases[] = {
     {"attention", "<opset: \"\" 23> g (float[2,2,s,3] q, float[2,2,t,3] k, float[2,2,t,4] v) => (y) {"
@@ -173,6 +184,36 @@ const nc_case nc_attention_cases[] = {
     {"attention_no_queries",
      "<opset: \"\" 23> g (float[1,2,0,4] q, float[1,2,t,4] k, float[1,2,t,4] v) => (y) {"
      " y = Attention(q, k, v) }",
+     VALUE},
+    {"dropout", DROP("float[2,4,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v", "", "")},
+    {"dropout_causal",
+     DROP("float[2,2,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v", ", is_causal = 1, softcap = 1.5", "")},
+    {"dropout_mask", DROP("float[2,2,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v, float[2,1,1,t] m", "", "m"), VALUE},
+    {"dropout_packed",
+     DROP("float[2,s,8] q, float[2,t,8] k, float[2,t,6] v, bool[s,t] m", ", q_num_heads = 2, kv_num_heads = 2", "m")},
+    {"dropout_tiles", DROP("float[1,2,37,40] q, float[1,1,72,40] k, float[1,1,72,33] v", ", is_causal = 1", ""), VALUE},
+    {"dropout_tiles_half", DROP("float16[1,2,70,64] q, float16[1,2,132,64] k, float16[1,2,132,64] v", "", ""), VALUE},
+    {"dropout_odd_half",
+     DROP("float16[1,70,64] q, float16[1,133,32] k, float16[1,133,32] v, float16[70,133] m",
+          ", q_num_heads = 2, kv_num_heads = 1", "m"),
+     VALUE},
+    {"dropout_wide_half", DROP("bfloat16[1,2,20,136] q, bfloat16[1,2,44,136] k, bfloat16[1,2,44,200] v", "", ""),
+     VALUE},
+    {"dropout_too_wide", DROP("float[1,1,s,300] q, float[1,1,t,300] k, float[1,1,t,300] v", "", ""), VALUE},
+    {"dropout_no_keys", DROP("float[1,2,s,4] q, float[1,2,0,4] k, float[1,2,0,4] v", "", ""), VALUE},
+    {"dropout_no_queries", DROP("float[1,2,0,4] q, float[1,2,t,4] k, float[1,2,t,4] v", "", ""), VALUE},
+    {"dropout_of_all", "<opset: \"\" 24, \"nacre\" 1> g (float[1,2,s,4] q) => (y) <const int64[2] z = {5, 9}>"
+                       " { y = nacre.AttentionDropout<ratio = 1.0>(q, q, q, , , , , z) @random=7 }"},
+    {"dropout_grad", DROP_BACK("float[2,4,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v, float[2,4,s,5] d", "", "")},
+    {"dropout_grad_mask",
+     DROP_BACK("float[2,2,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v, float[2,2,s,5] d, bool[2,1,1,t] m",
+               ", softcap = 1.5", "m")},
+    {"dropout_grad_tiles",
+     DROP_BACK("float[1,2,37,40] q, float[1,1,72,40] k, float[1,1,72,33] v, float[1,2,37,33] d", ", is_causal = 1", ""),
+     VALUE},
+    {"dropout_grad_odd_half",
+     DROP_BACK("float16[1,70,64] q, float16[1,77,32] k, float16[1,77,32] v, float16[1,70,64] d, float16[70,77] m",
+               ", q_num_heads = 2, kv_num_heads = 1", "m"),
      VALUE},
     {"swiglu", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU(a, b) }"},
     {"swiglu_alpha", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU<alpha = 0.5>(a, b) }"},

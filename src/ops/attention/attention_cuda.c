@@ -160,22 +160,19 @@ static nc_code linear_run(const nc_call *c) {
     return nck_cuda_linear_attention_run(s->kernel, nck_cuda_at_call(c), &a, &d);
 }
 
+#define FORWARD                                                                                 \
+    .types = T_FLOAT_ALL, .fits = nc_attention_cuda_fits, .prepare = nc_attention_cuda_prepare, \
+    .workspace = nc_attention_cuda_workspace, .run = nc_attention_cuda_run, .tell = nc_attention_cuda_tell
+#define BACKWARD                                                                                          \
+    .types = T_FLOAT_ALL, .fits = nc_attention_grad_cuda_fits, .prepare = nc_attention_grad_cuda_prepare, \
+    .workspace = nc_attention_grad_cuda_workspace, .run = nc_attention_grad_cuda_run,                     \
+    .tell = nc_attention_grad_cuda_tell
+
 const nc_binding nc_attention_cuda[] = {
-    {.op = "Attention",
-     .types = T_FLOAT_ALL,
-     .fits = nc_attention_cuda_fits,
-     .prepare = nc_attention_cuda_prepare,
-     .workspace = nc_attention_cuda_workspace,
-     .run = nc_attention_cuda_run,
-     .tell = nc_attention_cuda_tell},
-    {.op = "AttentionGrad",
-     .domain = "nacre",
-     .types = T_FLOAT_ALL,
-     .fits = nc_attention_grad_cuda_fits,
-     .prepare = nc_attention_grad_cuda_prepare,
-     .workspace = nc_attention_grad_cuda_workspace,
-     .run = nc_attention_grad_cuda_run,
-     .tell = nc_attention_grad_cuda_tell},
+    {.op = "Attention", FORWARD},
+    {.op = "AttentionGrad", .domain = "nacre", BACKWARD},
+    {.op = "AttentionDropout", .domain = "nacre", FORWARD},
+    {.op = "AttentionDropoutGrad", .domain = "nacre", BACKWARD},
     {.op = "AttentionPut",
      .domain = "nacre",
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),

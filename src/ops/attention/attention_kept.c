@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-extern const nc_card nc_card_attention, nc_card_attention_grad;
+extern const nc_card nc_card_attention, nc_card_attention_grad, nc_card_attention_dropout,
+    nc_card_attention_dropout_grad;
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, N_IN };
 enum { STATS = 4 };
@@ -17,12 +18,15 @@ static bool says_the_same(nc_work *w, const nc_node *a, const nc_node *b) {
     nc_attention x, y;
     if (nc_attention_read(w, a, &x) != NC_OK || nc_attention_read(w, b, &y) != NC_OK) return false;
     return x.causal == y.causal && x.has_scale == y.has_scale && x.scale == y.scale && x.softcap == y.softcap &&
-           x.left == y.left && x.right == y.right && x.q_heads == y.q_heads && x.kv_heads == y.kv_heads;
+           x.left == y.left && x.right == y.right && x.q_heads == y.q_heads && x.kv_heads == y.kv_heads &&
+           x.ratio == y.ratio;
 }
 
 /* Is f the Attention that n is the gradient of? */
 static bool is_forward(nc_work *w, const nc_node *f, const nc_node *n) {
-    if (f == NULL || f->card != &nc_card_attention || f->graph != n->graph || f->place != n->place) return false;
+    bool drops = n->card == &nc_card_attention_dropout_grad;
+    if (f == NULL || f->card != (drops ? &nc_card_attention_dropout : &nc_card_attention)) return false;
+    if (f->graph != n->graph || f->place != n->place || (drops && f->random_id != n->random_id)) return false;
     for (int i = 0; i < DY; i++)
         if (in_of(f, i) != n->in[i]) return false;
     for (int i = 1; i < f->n_out; i++)
@@ -37,8 +41,9 @@ static nc_node *forward_of(nc_work *w, const nc_node *n) {
     return NULL;
 }
 
-/* The version of f with one output more. */
+/* The version of f with one output more, unless it has that. */
 static const nc_op_version *with_stats(nc_arena *arena, const nc_op_version *of) {
+    if (of->out[STATS].name != NULL) return of;
     nc_op_version *v = nc_arena_alloc(arena, sizeof *v);
     nc_param *out = nc_arena_array(arena, STATS + 2, sizeof *out);
     if (v == NULL || out == NULL) return NULL;
@@ -67,7 +72,7 @@ static nc_code keep_stats(nc_work *w, nc_node *f, nc_node **out) {
     NC_NEED(w, more);
     for (int i = 0; i < f->n_attrs; i++)
         if (nc_edit_set_attr(more, &f->attrs[i]) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    more->stage = f->stage, more->place = f->place, more->open = f->open;
+    more->stage = f->stage, more->place = f->place, more->open = f->open, more->random_id = f->random_id;
     more->out[0]->type = f->out[0]->type;
     NC_NEED(w, more->out[STATS]->type = stats_type(m, f));
     nc_edit_replace(f->out[0], more->out[0]);
@@ -77,13 +82,19 @@ static nc_code keep_stats(nc_work *w, nc_node *f, nc_node **out) {
 }
 
 nc_code nc_attention_keep(nc_work *w, nc_node *n, const char *kernels) {
-    if (n->card != &nc_card_attention_grad || n->n_in != N_IN || n->recompute || strcmp(kernels, "cuda") != 0)
-        return NC_OK;
+    bool drops = n->card == &nc_card_attention_dropout_grad;
+    if ((!drops && n->card != &nc_card_attention_grad) || in_of(n, N_IN) != NULL || n->recompute) return NC_OK;
+    if (strcmp(kernels, "cuda") != 0) return NC_OK;
     nc_dtype t = n->in[Q]->type->elem;
     if ((t != NC_FLOAT16 && t != NC_BFLOAT16) || n->in[PAST_K] != NULL || n->in[LENS] != NULL) return NC_OK;
     nc_node *f = forward_of(w, n);
     if (f == NULL) return NC_OK;
     if (f->n_out <= STATS) NC_TRY(keep_stats(w, f, &f));
-    NC_TRY(nc_edit_add_in(n, f->out[0]));
-    return nc_edit_add_in(n, f->out[STATS]);
+    if (!drops) {
+        NC_TRY(nc_edit_add_in(n, NULL));
+        NC_TRY(nc_edit_add_in(n, NULL));
+    }
+    nc_edit_set_in(n, N_IN, f->out[0]);
+    nc_edit_set_in(n, N_IN + 1, f->out[STATS]);
+    return NC_OK;
 }

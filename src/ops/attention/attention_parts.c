@@ -1,5 +1,5 @@
-/* ops/attention/attention_parts.c: Attention as products, a bias and Softmax. Rows that see no key are set to 0 before
- * Softmax and after it, so that no NaN reaches a gradient. */
+/* ops/attention/attention_parts.c: Attention as products, a bias, Softmax and Dropout. Rows that see no key are set to
+ * 0 before Softmax and after it, so that no NaN reaches a gradient. */
 #include "ops/attention/attention.h"
 
 #include "ops/build.h"
@@ -152,8 +152,7 @@ static void inputs_of(const nc_node *n, nc_value **in) {
     for (int i = 0; i < NC_ATTN_INPUTS; i++) in[i] = i < n->n_in ? n->in[i] : NULL;
 }
 
-nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, const nc_attention *a,
-                          nc_attn_pieces *p) {
+nc_code nc_attn_operands_of(nc_builder *b, nc_value *const *in, const nc_attention *a, nc_attn_pieces *p) {
     nc_value *q = nc_attn_to_heads(b, in[Q], a->q_heads), *k = nc_attn_to_heads(b, in[K], a->kv_heads),
              *v = nc_attn_to_heads(b, in[V], a->kv_heads);
     if (in[PAST_K] != NULL) k = nc_attn_join(b, (nc_value *[]){in[PAST_K], k}, 2, 2);
@@ -162,8 +161,16 @@ nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, 
     NC_TRY(nc_attn_group(b, q, k, &p->group));
     nc_dtype t = q->type->elem;
     p->scale = a->has_scale ? nc_build_scalar(b, t, a->scale) : nc_attn_scale(b, q);
-    nc_value *ok = seen(b, in, a, q, k);
     p->keys = p->group > 1 ? nc_attn_repeat_heads(b, k, p->group) : k;
+    p->values = nc_build_cast(b, p->group > 1 ? nc_attn_repeat_heads(b, v, p->group) : v, t);
+    return b->code;
+}
+
+nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, const nc_attention *a,
+                          nc_attn_pieces *p) {
+    NC_TRY(nc_attn_operands_of(b, in, a, p));
+    nc_value *q = p->q, *k = p->k, *ok = seen(b, in, a, q, k);
+    nc_dtype t = q->type->elem;
     p->stage[0] = nc_build1(b, "MatMul", 2, nc_build1(b, "Mul", 2, q, p->scale), nc_build_swap_last(b, p->keys));
     p->stage[1] = p->stage[0];
     if (a->softcap > 0) {
@@ -172,8 +179,16 @@ nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, 
     }
     p->stage[2] = biased(b, in[MASK], p->stage[1], ok, k);
     p->stage[3] = softmax(b, n, p->stage[2], p->stage[2] != p->stage[1]);
-    p->values = nc_build_cast(b, p->group > 1 ? nc_attn_repeat_heads(b, v, p->group) : v, t);
     return b->code;
+}
+
+nc_node *nc_attn_drop(nc_builder *b, const nc_node *n, const nc_attention *a, nc_value *shares) {
+    nc_value *state = nc_attention_state(n);
+    nc_value *in[4] = {shares, nc_build_scalar(b, NC_FLOAT, a->ratio), nc_build_scalar(b, NC_BOOL, 1), state};
+    nc_node *d = state != NULL ? nc_build(b, "nacre", "PhiloxDropout", in, 4, 2, NULL, 0)
+                               : nc_build_newest(b, "Dropout", in, 3, NULL, 2, NULL, 0);
+    if (d != NULL) d->random_id = n->random_id;
+    return d;
 }
 
 nc_code nc_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out) {
@@ -184,7 +199,8 @@ nc_code nc_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in,
     if (n->n_out > 1) out[1] = p.k;
     if (n->n_out > 2) out[2] = p.v;
     if (n->n_out > 3) out[3] = p.stage[a.mode];
-    nc_value *y = nc_build1(b, "MatMul", 2, p.stage[3], p.values);
+    nc_node *drop = a.ratio > 0 ? nc_attn_drop(b, n, &a, p.stage[3]) : NULL;
+    nc_value *y = nc_build1(b, "MatMul", 2, drop != NULL ? drop->out[0] : p.stage[3], p.values);
     out[0] = in[Q]->type->rank == 3 ? nc_attn_from_heads(b, y) : y;
     return b->code;
 }

@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention_dnn.h"
 
 #include "kernels/cuda/move.h"
+#include "kernels/cuda/random.h"
 #include "kernels/cuda/rows.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cuda.h"
@@ -12,7 +13,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, KEPT_Y, KEPT_STATS };
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, KEPT_Y, KEPT_STATS, GRAD_STATE };
+enum { STATE = 7 }; /* of AttentionDropout */
 enum { STATS = 4 }; /* the output that lowering adds to Attention for its gradient */
 enum { ALIGNMENT = 256 };
 
@@ -39,6 +41,7 @@ static const char by_dnn[] = "cuDNN's kernel", by_tiles[] = "Nacre's own kernel 
 typedef struct attend {
     ways *ways;
     nc_attention how;
+    uint32_t node; /* its random id */
     nck_cuda_attn kernel;
     nck_cuda_attn_few few;
     nck_cuda_move move;
@@ -109,9 +112,27 @@ static nck_cuda_attn_args known_args(const nc_node *n, const nc_attention *h) {
 static nc_code prepare_few(nc_prep *p, attend *s, nc_dtype t, nc_dtype mask) {
     nck_cuda_attn_args known = known_args(p->node, &s->how);
     s->few = (nck_cuda_attn_few){0};
-    if (!nck_cuda_attn_is_few(t, &known)) return NC_OK;
+    if (!nck_cuda_attn_is_few(t, &known) || s->how.ratio > 0) return NC_OK;
     return nck_cuda_attn_few_prepare(p->device, t, most_cols(p->node), mask, s->how.softcap > 0,
                                      known.q_heads / known.kv_heads * known.n_queries, &s->few, &p->w->diag);
+}
+
+static nck_cuda_attn_form form_of(const nc_prep *p, const nc_attention *how) {
+    const nc_node *n = p->node;
+    return (nck_cuda_attn_form){.cols = most_cols(n),
+                                .mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED,
+                                .softcap = how->softcap > 0,
+                                .drops = how->ratio > 0,
+                                .dnn_draws = p->dnn_draws};
+}
+
+/* state: what its kernels draw from. */
+static nck_cuda_attn_drop drop_of(const nc_attention *how, uint32_t node, const nc_tensor *state) {
+    return (nck_cuda_attn_drop){.state = state->data,
+                                .ratio = how->ratio,
+                                .by = how->ratio < 1 ? 1 / (1 - how->ratio) : 0,
+                                .node = node,
+                                .limit = nck_cuda_drop_limit(how->ratio)};
 }
 
 nc_code nc_attention_cuda_prepare(nc_prep *p) {
@@ -120,12 +141,14 @@ nc_code nc_attention_cuda_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     NC_NEED(p->w, s->ways = nc_arena_array(p->arena, 1, sizeof *s->ways));
     NC_TRY(nc_attention_read(p->w, n, &s->how));
+    s->node = (uint32_t)n->random_id;
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V;
-    nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
+    nc_dtype t = n->in[Q]->type->elem;
+    nck_cuda_attn_form form = form_of(p, &s->how);
     NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(t), &s->move, &p->w->diag));
-    NC_TRY(prepare_few(p, s, t, mask));
-    return nck_cuda_attn_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
+    NC_TRY(prepare_few(p, s, t, form.mask));
+    return nck_cuda_attn_prepare(p->device, t, &form, &s->kernel, &p->w->diag);
 }
 
 /* x as a matrix per batch and head: dims of (batch, head, row, column) and its strides. */
@@ -163,7 +186,7 @@ size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n
                             .n_keys = past + dk[2],
                             .cols_v = dv[3]};
     return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype) +
-           (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0);
+           (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0) + nck_cuda_attn_dnn_room(&s->kernel, &a);
 }
 
 /* past and x one after another along their rows, dense in `to`. */
@@ -278,10 +301,11 @@ nc_code nc_attention_cuda_run_new(const nc_call *c, const nc_attention_new *fres
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
     g.stats = c->n_out > STATS ? c->out[STATS]->data : NULL;
+    if (h->ratio > 0) g.drop = drop_of(h, s->node, c->in[STATE]);
     if (g.stats == NULL && s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
         return take_few(s, c, &g, fresh != NULL ? &fresh->rows : NULL, at);
     if (fresh != NULL) NC_TRY(put(c, fresh));
-    const char *why = nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g);
+    const char *why = nck_cuda_attn_dnn_run(nck_cuda_at_call(c), &s->kernel, &g, at);
     took(s->ways, why == NULL ? by_dnn : by_tiles, why);
     return why == NULL ? NC_OK : nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
 }
@@ -295,6 +319,7 @@ void nc_attention_cuda_tell(const void *state, char *text, size_t bytes) {
 typedef struct attend_back {
     ways *ways;
     nc_attention how;
+    uint32_t node;
     nck_cuda_attn_grad kernel;
 } attend_back;
 
@@ -304,10 +329,11 @@ nc_code nc_attention_grad_cuda_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     NC_NEED(p->w, s->ways = nc_arena_array(p->arena, 1, sizeof *s->ways));
     NC_TRY(nc_attention_read(p->w, n, &s->how));
+    s->node = (uint32_t)n->random_id;
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << DY;
-    nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
-    return nck_cuda_attn_grad_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
+    nck_cuda_attn_form form = form_of(p, &s->how);
+    return nck_cuda_attn_grad_prepare(p->device, n->in[Q]->type->elem, &form, &s->kernel, &p->w->diag);
 }
 
 size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
@@ -320,7 +346,7 @@ size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, 
     nck_cuda_attn_args a = {.n_batch = dq[0], .q_heads = dq[1], .n_queries = dq[2], .n_keys = dv[2], .cols = dq[3]};
     a.cols_v = dv[3];
     size_t own = nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
-    size_t dnn = nck_cuda_attn_dnn_grad_workspace(in[Q].dtype, &a);
+    size_t dnn = nck_cuda_attn_dnn_grad_workspace(&s->kernel.forward, &a);
     return own > dnn ? own : dnn;
 }
 
@@ -361,9 +387,10 @@ nc_code nc_attention_grad_cuda_run(const nc_call *c) {
         g.a.stats = c->in[KEPT_STATS]->data;
     }
     g.dq = wanted(c, Q, h->q_heads), g.dk = wanted(c, K, h->kv_heads), g.dv = wanted(c, V, h->kv_heads);
-    const nck_cuda_attn *f = &s->kernel.forward;
-    const char *why = nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), f->type, f->mask, &g, c->workspace);
+    if (h->ratio > 0) g.a.drop = drop_of(h, s->node, c->in[GRAD_STATE]);
+    const char *why = nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), &s->kernel.forward, &g, c->workspace);
     took(s->ways, why == NULL ? by_dnn : by_tiles, why);
+    if (why == nck_cuda_attn_dnn_drew) return nc_diag_set(c->diag, NC_E_UNSUPPORTED, c->node, c->op, "%s", why);
     return why == NULL ? NC_OK : nck_cuda_attn_grad_run(&s->kernel, nck_cuda_at_call(c), &g, c->workspace);
 }
 

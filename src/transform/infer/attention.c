@@ -3,6 +3,9 @@
  * MultiheadAttention writes it, which get a dim of one head. How its heads are repeated, split off and joined is
  * attention_heads.c's, which masks are triangles attention_causal.c's.
  *
+ * A Dropout between Softmax and the product is taken along as nacre.AttentionDropout, which draws the same numbers: in
+ * the main graph alone, since a gradient in a loop's body would draw those of another iteration.
+ *
  * A row of scores that a mask of minus infinities hides whole gives zeros, where its parts gave NaN. */
 #include "transform/infer/attention.h"
 
@@ -213,9 +216,10 @@ static nc_code to_three(nc_work *w, const nc_match *m, nc_made *made) {
     nc_made after = {.op = "Squeeze"};
     if (m->root->out[0]->type->rank == 4) return NC_OK;
     NC_NEED(w, type);
-    NC_TRY(nc_rewrite_insert(w, m->root, "Attention", made->in, made->n_in, made->attrs, made->n_attrs, type,
-                             &after.in[0]));
+    NC_TRY(nc_rewrite_insert_in(w, m->root, made->domain, made->op, made->in, made->n_in, made->attrs, made->n_attrs,
+                                type, &after.in[0]));
     NC_NEED(w, after.in[0]);
+    after.in[0]->def->random_id = made->random_id, after.inner = made->inner;
     NC_TRY(head_axis(w, m, &after));
     *made = after;
     return NC_OK;
@@ -251,6 +255,17 @@ static nc_code scaled(nc_work *w, const nc_match *m, nc_made *made, double scale
     return NC_OK;
 }
 
+/* Of a Dropout that is in training mode, with the session's seed, and whose ratio an attribute can say. */
+static bool drops_fit(const nc_match *m, double *ratio) {
+    const nc_value *drop = nc_match_value(m, "drop"), *r = nc_match_value(m, "ratio");
+    double trains;
+    *ratio = 0;
+    if (drop == NULL) return true;
+    bool says = nc_rewrite_number(r->lit, 0, ratio) && (double)(float)*ratio == *ratio && *ratio > 0 && *ratio < 1;
+    return says && nc_rewrite_number(nc_match_value(m, "training")->lit, 0, &trains) && trains != 0 &&
+           !nc_attr_has(drop->def, "seed") && drop->def->graph->owner == NULL;
+}
+
 static bool operands_fit(const nc_match *m, const nc_value *q, const nc_value *k, const nc_value *v) {
     if (!nc_rewrite_tensor(q) || (q->type->rank != 3 && q->type->rank != 4)) return false;
     int rank = q->type->rank;
@@ -263,9 +278,14 @@ static bool operands_fit(const nc_match *m, const nc_value *q, const nc_value *k
 static nc_code attends(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
     nc_value **q = &made->in[0], **k = &made->in[1], **v = &made->in[2], *mask;
     const nc_value *wide = nc_match_value(m, "wide");
-    double scale;
-    *fits = operands_fit(m, *q, *k, *v) && scale_of(m, &scale);
+    double scale, ratio;
+    *fits = operands_fit(m, *q, *k, *v) && scale_of(m, &scale) && drops_fit(m, &ratio);
     if (!*fits) return NC_OK;
+    if (ratio > 0) {
+        made->domain = "nacre", made->op = "AttentionDropout";
+        made->random_id = nc_match_value(m, "drop")->def->random_id;
+        made->attrs[made->n_attrs++] = (nc_attr){.name = "ratio", .kind = NC_A_FLOAT, .f = (float)ratio};
+    }
     NC_TRY(mask_of(w, m, (*q)->type->elem, &mask, fits));
     if (!*fits) return NC_OK;
     if (mask != NULL) NC_TRY(all_columns(w, m, *k, &mask));
@@ -283,24 +303,55 @@ static nc_code attends(nc_work *w, const nc_match *m, nc_made *made, bool *fits)
 
 #define SIDE(x) "[Mul(" x ", $" x "m) | Div(" x ", $" x "d) | " x "]"
 #define PRODUCT "MatMul(" SIDE("q") ", " SIDE("k") ")"
-#define SCALED "[Mul(" PRODUCT ", $by) | Div(" PRODUCT ", $root) | " PRODUCT "]"
+#define SCALED "[Mul(product=MatMul(..), $by) | Div(product=MatMul(..), $root) | product=MatMul(..)]"
 #define CHOSEN "[Where(show, " SCALED ", $low) | Where(hide, $low, " SCALED ") | " SCALED "]"
 #define SCORES "[Add(Add(" SCALED ", mask), more) | Add(" CHOSEN ", mask) | " CHOSEN "]"
-#define SOFTMAX "[Cast(s=Softmax(wide=Cast(" SCORES "))) | s=Softmax(" SCORES ")]"
+#define SOFTMAX "[Cast(s=Softmax(wide=Cast(scores))) | s=Softmax(scores)]"
 /* Torch hides the NaN of rows that see no key. */
 #define SHARES "[Where(IsNaN(p=" SOFTMAX "), 0, p) | " SOFTMAX "]"
 
-static const nc_pattern rows[] = {
-    {.text = "MatMul(" SHARES ", v)", .op = "Attention", .inputs = "q k v", .where = attends},
-};
+/* What made `v`, as the text says, goes to what was matched before. */
+static bool match_more(const nc_value *v, const char *text, nc_match *all) {
+    nc_match m;
+    bool fits = v->origin == NC_FROM_NODE && v->def->stage == all->root->stage && nc_rewrite_only(v) &&
+                nc_pattern_match(text, v->def, &m) && all->n_bound + m.n_bound <= NC_PATTERN_NAMES &&
+                all->n_nodes + m.n_nodes <= NC_PATTERN_NODES;
+    for (int i = 0; fits && i < m.n_bound; i++) all->bound[all->n_bound++] = m.bound[i];
+    bool known = false; /* a product is, without what gives it its operands */
+    for (int i = 0; fits && i < all->n_nodes; i++) known |= all->nodes[i] == v->def;
+    for (int i = known; fits && i < m.n_nodes; i++) all->nodes[all->n_nodes++] = m.nodes[i];
+    return fits;
+}
 
-nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes) {
-    if (nc_model_opset(g->model, "") < PARTS_SINCE) return NC_OK;
-    NC_TRY(nc_pattern_apply_newer(w, g, rows, sizeof rows / sizeof rows[0], n_changes));
+/* Scores and their product are matched by themselves: in one text they would stand in it many times. */
+static nc_code attends_to(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
+    nc_match *all = nc_arena_alloc(&w->scratch, sizeof *all);
+    NC_NEED(w, all);
+    *all = *m;
+    *fits = match_more(nc_match_value(m, "scores"), SCORES, all) &&
+            match_more(nc_match_value(all, "product"), PRODUCT, all);
+    if (!*fits) return NC_OK;
+    made->inner = all;
+    made->in[0] = nc_match_value(all, "q"), made->in[1] = nc_match_value(all, "k");
+    return attends(w, all, made, fits);
+}
+
+/* own: nobody else reads what is made, so that Dropout may be in it. */
+static nc_code apply(nc_work *w, nc_graph *g, bool own, int *n_changes) {
+    const nc_pattern row = {.text = "MatMul([drop=Dropout(" SHARES ", $ratio, $training) | " SHARES "], v)",
+                            .op = "Attention",
+                            .inputs = "scores scores v",
+                            .where = attends_to,
+                            .draws = own};
+    NC_TRY(nc_pattern_apply_newer(w, g, &row, 1, n_changes));
     NC_TRY(nc_attention_heads(w, g, n_changes));
     return nc_attention_causal(w, g, n_changes);
 }
 
+nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes) {
+    return nc_model_opset(g->model, "") < PARTS_SINCE ? NC_OK : apply(w, g, true, n_changes);
+}
+
 nc_code nc_pass_attention(nc_work *w, nc_graph *g, int *n_changes) {
-    return nc_model_opset(g->model, "") < ATTENTION_SINCE ? NC_OK : nc_pass_attention_newer(w, g, n_changes);
+    return nc_model_opset(g->model, "") < ATTENTION_SINCE ? NC_OK : apply(w, g, false, n_changes);
 }

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const nc_card nc_card_attention_dropout;
+
 enum { MOST = 256 /* values behind a mask that are looked at, those used twice counted twice */ };
 
 typedef enum picture_kind { NOTHING, FULL, PLACES, BAND } picture_kind;
@@ -298,7 +300,8 @@ static bool has(const nc_node *n, int i) { return i < n->n_in && n->in[i] != NUL
 
 /* As many queries as keys, no past, and nobody looks at the scores. */
 static const nc_dim *length_of(const nc_node *n) {
-    if (!nc_rewrite_is(n, "Attention") || !has(n, 3) || has(n, 4) || has(n, 6) || !nc_rewrite_free(n)) return NULL;
+    if (n->card != &nc_card_attention_dropout && !nc_rewrite_is(n, "Attention")) return NULL;
+    if (!has(n, 3) || has(n, 4) || has(n, 6) || !nc_rewrite_free_draw(n)) return NULL;
     if (nc_attr_int(n, "is_causal") != 0 || !same_dim(n->in[0], n->in[1], 2)) return NULL;
     return dim_from_end(n->in[0], 2);
 }

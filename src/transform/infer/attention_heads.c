@@ -27,8 +27,10 @@ static bool can_keep(const nc_node *old) {
     return (usual || first) && old->n_attrs + 2 <= NC_PATTERN_ATTRS && old->n_in <= NC_PATTERN_INPUTS;
 }
 
-/* Attributes, and the inputs behind query, key and value, are the old ones. */
+/* Op, attributes, and the inputs behind query, key and value, are the old ones. */
 static void keep(const nc_node *old, nc_made *made) {
+    made->domain = old->card->domain != NULL ? old->card->domain : "", made->op = old->card->name;
+    made->random_id = old->random_id;
     for (int i = 3; i < old->n_in; i++) made->in[i] = old->in[i];
     made->n_in = old->n_in;
     for (int i = 0; i < old->n_attrs; i++) made->attrs[made->n_attrs++] = old->attrs[i];
@@ -113,8 +115,10 @@ static nc_code of_rows(nc_work *w, const nc_match *m, nc_made *made, bool *fits)
     nc_value *rows;
     const nc_type *type = rows_type(m, y, heads * size);
     NC_NEED(w, type);
-    NC_TRY(nc_rewrite_insert(w, m->root, "Attention", x, made->n_in, made->attrs, made->n_attrs, type, &rows));
+    NC_TRY(nc_rewrite_insert_in(w, m->root, made->domain, made->op, x, made->n_in, made->attrs, made->n_attrs, type,
+                                &rows));
     NC_NEED(w, rows);
+    rows->def->random_id = made->random_id;
     nc_value *shape = nc_edit_const_i64(m->root->graph, NULL, 1, 4, (int64_t[]){0, 0, heads, size});
     NC_NEED(w, shape);
     *made = (nc_made){.domain = "", .op = "Reshape", .in = {rows, shape}, .n_in = 2};
@@ -123,15 +127,17 @@ static nc_code of_rows(nc_work *w, const nc_match *m, nc_made *made, bool *fits)
 
 #define REPEATED(x) "Reshape(e" x "=Expand([Unsqueeze(" x ", ..) | Reshape(" x ", ..)], ..), ..)"
 
+#define REPEATS "(q, " REPEATED("k") ", " REPEATED("v") ", ..)"
+#define TURNED "(tq=Transpose(q), tk=Transpose(k), tv=Transpose(v), ..)"
+
 static const nc_pattern rows[] = {
-    {.text = "Attention(q, " REPEATED("k") ", " REPEATED("v") ", ..)",
+    {.text = "Attention" REPEATS, .op = "Attention", .inputs = "q k v", .where = grouped},
+    {.text = "nacre.AttentionDropout" REPEATS, .op = "Attention", .inputs = "q k v", .where = grouped, .draws = true},
+    {.text = "Transpose([a=Attention" TURNED " | a=nacre.AttentionDropout" TURNED "])",
      .op = "Attention",
      .inputs = "q k v",
-     .where = grouped},
-    {.text = "Transpose(a=Attention(tq=Transpose(q), tk=Transpose(k), tv=Transpose(v), ..))",
-     .op = "Attention",
-     .inputs = "q k v",
-     .where = of_rows},
+     .where = of_rows,
+     .draws = true},
 };
 
 nc_code nc_attention_heads(nc_work *w, nc_graph *g, int *n_changes) {

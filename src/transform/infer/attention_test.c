@@ -56,6 +56,57 @@ TEST(attention_takes_heads_and_all) {
     OPS(ROWS JOIN("p"), "Attention");
 }
 
+#define DROPPED(drop)                                                                                              \
+    "(float[b,n,8] q, float[b,m,8] k, float[b,m,8] v, float[b,1,1,m] mask, float[] f) => (y) <const float[] r = "  \
+    "{0.25}, const float[] r0 = {0.0}, const double[] fine = {0.1}, const bool[] t = {1}, const int64[4] split = " \
+    "{0, 0, 2, 4}, const int64[3] join = {0, 0, 8}> { " SPLIT "a = Add(p, mask) s = Softmax<axis = -1>(a) " drop   \
+    " @random=5 o = MatMul(w, v4) t0 = Transpose<perm = [0, 2, 1, 3]>(o) y = Reshape(t0, join) }"
+#define IN_PIECES \
+    "Reshape Transpose Reshape Transpose Reshape Transpose MatMul Add Softmax Dropout MatMul Transpose Reshape"
+
+TEST(attention_takes_dropout_along) {
+    OPS(DROPPED("w = Dropout(s, r, t)"), "nacre.AttentionDropout");
+    check_ops(__FILE__, __LINE__, 13, DROPPED("w = Dropout(s, r, t)"), "nacre.AttentionDropout");
+    OPS(DROPPED("n = IsNaN(s) z = Where(n, r0, s) w = Dropout(z, r, t)"), "nacre.AttentionDropout");
+    OPS("(float[b,n,8] q, float[b,8,m] k, float[b,m,8] v) => (y) <const float[] r = {0.25}, const bool[] t = {1}> {"
+        " p = MatMul(q, k) s = Softmax<axis = -1>(p) w = Dropout(s, r, t) y = MatMul(w, v) }",
+        "Transpose Unsqueeze Unsqueeze Unsqueeze nacre.AttentionDropout Squeeze");
+    /* A ratio given in the run, of nothing, or that no float says; certain numbers; a mask that is looked at. */
+    OPS(DROPPED("w = Dropout(s, f, t)"), IN_PIECES);
+    OPS(DROPPED("w = Dropout(s, r0, t)"), IN_PIECES);
+    check_ops(__FILE__, __LINE__, 22, DROPPED("w = Dropout(s, fine, t)"), IN_PIECES);
+    OPS(DROPPED("w = Dropout<seed = 3>(s, r, t)"), IN_PIECES);
+    OPS("(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y, x) <const float[] r = {0.25}, const bool[] t ="
+        " {1}> { p = MatMul(q, k) s = Softmax<axis = -1>(p) w, x = Dropout(s, r, t) y = MatMul(w, v) }",
+        "MatMul Softmax Dropout MatMul");
+}
+
+/* A gradient in the body of a loop would draw the numbers of another iteration. */
+TEST(attention_leaves_dropout_in_subgraphs) {
+    OPS("(bool[] c, float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y) <const float[] r = {0.25}, "
+        "const bool[] t = {1}> { y = If(c)<then_branch = { () => (o) { p = MatMul(^q, ^k) s = Softmax<axis = -1>(p) "
+        "w = Dropout(s, ^r, ^t) o = MatMul(w, ^v) } }, else_branch = { () => (x) { x = Identity(^q) } }> }",
+        "If");
+}
+
+TEST(attention_keeps_what_dropout_draws) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 23> g " DROPPED("w = Dropout(s, r, t)"));
+    REQUIRE(m);
+    m->infers_only = true;
+    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3}), NC_OK);
+    const nc_node *n = m->main->first;
+    CHECK(n->card->domain == NULL); /* others read what is saved */
+    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
+    n = m->main->first;
+    CHECK_STR(n->card->name, "AttentionDropout");
+    CHECK_INT(n->random_id, 5);
+    CHECK(nc_attr_float(n, "ratio") == 0.25 && nc_attr_int(n, "q_num_heads") == 2);
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
 /* In every opset, if the model is not saved as it is. */
 TEST(attention_is_newer_than_the_opset) {
     check_ops(__FILE__, __LINE__, 11, ROWS "a = Add(p, mask) " JOIN("a"), "Attention");

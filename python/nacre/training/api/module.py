@@ -60,10 +60,11 @@ class Module:
         self._has_eval = eval_model_uri is not None
         threads = session_options.intra_op_num_threads if session_options is not None else 0
         libraries = session_options._libraries if session_options is not None else []
-        recompute = session_options is not None and session_options._switch("nacre.recompute")
+        recompute, cudnn_dropout = (session_options is not None and session_options._switch(f"nacre.{name}")
+                                    for name in ("recompute", "cudnn_dropout"))
         self._training = _core.Training(envs.get(threads, libraries), state._checkpoint, source_of(train_model_uri),
                                         source_of(eval_model_uri) if eval_model_uri is not None else None, device,
-                                        envs.seed or 0, recompute)
+                                        envs.seed or 0, recompute, cudnn_dropout)
         self._on_host = device == "cpu"
         self._n_optimizers = 0
         state._attach(self)
