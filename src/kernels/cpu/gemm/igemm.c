@@ -2,8 +2,8 @@
  * igemm_kernel.h for what a panel is.
  *
  * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
- * of nr columns, each with all of K, then the sums of all columns, then for each panel and block of terms whether
- * neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows an item packs its own, and
+ * of nr columns, each with all of K, then the sums of all columns and the largest of |b| in each panel, then for each
+ * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows an item packs its own, and
  * does all columns; with few, all of A is packed first.
  *
  * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
@@ -23,7 +23,8 @@ enum {
     BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
-    ALONE_WORK = 1 << 18   /* of a product that wakes no thread */
+    ALONE_WORK = 1 << 18,  /* of a product that wakes no thread */
+    MOST_A = 128           /* |a| of a panel of int8, the only ones whose sums are said to be small */
 };
 
 typedef struct igemm_run {
@@ -44,6 +45,7 @@ static int64_t igemm_terms(const nck_igemm_table *u, int64_t K) { return nc_roun
 typedef struct packed_b {
     uint8_t *panels;
     int32_t *sums;  /* (panels * nr) */
+    int32_t *most;  /* (panels): of nck_igemm_most */
     uint8_t *exact; /* (panels, blocks) */
     int64_t bytes_panel, blocks;
 } packed_b;
@@ -53,9 +55,10 @@ static size_t igemm_layout_b(const nck_igemm_table *u, int64_t K, int64_t N, voi
     p->bytes_panel = igemm_terms(u, K) * u->nr;
     p->blocks = nc_ceil_div(K, NCK_IGEMM_BLOCK);
     size_t sums = nc_align64((size_t)(panels * p->bytes_panel) + NCK_IGEMM_OVERREAD);
-    size_t exact = sums + nc_align64((size_t)(panels * u->nr) * sizeof(int32_t));
+    size_t exact = sums + nc_align64((size_t)(panels * (u->nr + 1)) * sizeof(int32_t));
     p->panels = at;
     p->sums = (int32_t *)((char *)at + sums);
+    p->most = p->sums + panels * u->nr;
     p->exact = (uint8_t *)at + exact;
     return exact + nc_align64((size_t)(panels * p->blocks));
 }
@@ -96,6 +99,7 @@ static void igemm_pack_panel(void *ctx, int64_t p) {
     int32_t sums[NCK_IGEMM_MAX_NR];
     u->sums(groups, u->nr, dst, false, sums);
     memcpy(j->to.sums + first, sums, (size_t)u->nr * sizeof *sums);
+    j->to.most[p] = u->most(groups, (const int8_t *)dst);
     for (int64_t k = 0; k < j->to.blocks; k++)
         j->to.exact[p * j->to.blocks + k] =
             u->pair_limit >= 256 ||
@@ -207,7 +211,8 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
     c->j = p * r->u->nr;
     c->any_zero = igemm_b_zeros(r, p, c->zero);
     if (igemm_one_zero(r)) igemm_a_zeros(r, 0, 1, &zero);
-    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, c->sum, &c->read);
+    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero,
+                  (float)b->most[p] * MOST_A, c->sum, &c->read);
 }
 
 /* A panel of `rows` rows from i on with the columns c. */

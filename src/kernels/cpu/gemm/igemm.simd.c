@@ -148,6 +148,24 @@ static void igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool
     }
 }
 
+#ifdef NCK_ISA_neon_dot
+static int32_t igemm_most(int64_t groups, const int8_t *panel) {
+    uint32x4_t sum[NV] = {vdupq_n_u32(0)};
+    uint32_t most = 0;
+    for (int64_t g = 0; g < groups; g++) UNROLL
+    for (int v = 0; v < NV; v++, panel += VL * GROUP)
+        sum[v] = vdotq_u32(sum[v], vreinterpretq_u8_s8(vabsq_s8(vld1q_s8(panel))), vdupq_n_u8(1));
+    for (int v = 0; v < NV; v++) most = vmaxvq_u32(sum[v]) > most ? vmaxvq_u32(sum[v]) : most;
+    return most < INT32_MAX ? (int32_t)most : INT32_MAX;
+}
+#else
+/* Nobody asks here. */
+static int32_t igemm_most(int64_t groups, const int8_t *panel) {
+    (void)groups, (void)panel;
+    return INT32_MAX;
+}
+#endif
+
 /* ---- elements by elements ---- */
 
 typedef int32_t lanes_v __attribute__((vector_size(VL * 4)));
@@ -240,9 +258,22 @@ static bool igemm_is_finite(const float *scale) {
     return sum == 0;
 }
 
+#ifdef NCK_ISA_neon_dot
+/* Are all sums below the limit, scaled or not? An offset too large for float to hold exactly is not small either way. */
+static bool igemm_below(const uint32_t *offset, const float *scale, float most, float limit) {
+    int wrong = 0;
+    float all[NR];
+    for (int j = 0; j < NR; j++) all[j] = (float)(int32_t)offset[j];
+    for (int j = 0; j < NR; j++) all[j] = (all[j] < 0 ? -all[j] : all[j]) + most;
+    for (int j = 0; j < NR && scale; j++) all[j] *= scale[j] < 0 ? -scale[j] : scale[j];
+    for (int j = 0; j < NR; j++) wrong |= !(all[j] < limit);
+    return wrong == 0;
+}
+#endif
+
 /* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
-static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32_t a_zero, const int32_t *b_sum,
-                          nck_igemm_columns *c) {
+static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32_t a_zero, float most,
+                          const int32_t *b_sum, nck_igemm_columns *c) {
     uint32_t offset[NR];
     float b_scale[NR];
     igemm_read_words(o->sum_bias ? o->sum_bias + j : NULL, cols, offset);
@@ -257,6 +288,12 @@ static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32
     else
         memcpy(c->scale, b_scale, sizeof b_scale);
     c->finite = igemm_is_finite(c->scale);
+#ifdef NCK_ISA_neon_dot
+    c->small = igemm_below(offset, NULL, most, NCK_CODES_SMALL);
+    c->near = c->small && igemm_below(offset, c->scale, most, NCK_CODES_NEAR);
+#else
+    c->small = c->near = most < 0;
+#endif
 }
 
 static void igemm_true_sums(const nck_igemm_tile *t, int64_t r, uint32_t *restrict s) {
@@ -355,62 +392,69 @@ typedef struct plain_columns {
     float32x4_t scale[NV], bias[NV];
 } plain_columns;
 
-ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, float32x4_t *q) {
+/* small: offsets have NCK_CODES_BITS in them; a constant where inlined, as the next ones. */
+ALWAYS void igemm_scaled_row(bool small, const plain_columns *c, const int32_t *acc, float32x4_t *q) {
     UNROLL
-    for (int v = 0; v < NV; v++)
-        q[v] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v])), c->scale[v]);
+    for (int v = 0; v < NV; v++) {
+        int32x4_t s = vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v]);
+        q[v] = vmulq_f32(small ? nck_codes_small(s) : vcvtq_f32_s32(s), c->scale[v]);
+    }
 }
 
-/* whole: all columns of a tile; a constant where inlined, since what calls nothing keeps its columns in registers. */
-ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
+/* whole: all columns of a tile; what calls nothing keeps its columns in registers. */
+ALWAYS void igemm_plain_codes(bool whole, bool near, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     const int16x8_t zero = vdupq_n_s16((int16_t)t->out->y_zero);
     uint8_t codes[NR], *to = (uint8_t *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
-        igemm_scaled_row(c, acc, q);
-        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed));
+        igemm_scaled_row(near, c, acc, q);
+        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed, near));
         if (!whole) memcpy(to, codes, (size_t)cols);
     }
 }
 
-ALWAYS void igemm_plain_numbers(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
+ALWAYS void igemm_plain_numbers(bool whole, bool small, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     float part[NR], *to = (float *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         float *y = whole ? to : part;
-        igemm_scaled_row(c, acc, q);
+        igemm_scaled_row(small, c, acc, q);
         UNROLL
         for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
         if (!whole) memcpy(to, part, (size_t)cols * sizeof *to);
     }
 }
 
-ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
+ALWAYS void igemm_plain(bool whole, bool small, const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     plain_columns c;
     UNROLL
     for (int v = 0; v < NV; v++) {
-        c.offset[v] = vld1q_s32(t->columns->offset + v * VL), c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
+        c.offset[v] = vaddq_s32(vld1q_s32(t->columns->offset + v * VL), vdupq_n_s32(small ? NCK_CODES_BITS : 0));
+        c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
         c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
     }
     if (o->type == NC_FLOAT)
-        igemm_plain_numbers(whole, t, &c, o->bias != NULL);
+        igemm_plain_numbers(whole, small, t, &c, o->bias != NULL);
     else
-        igemm_plain_codes(whole, t, &c, o->type == NC_INT8);
+        igemm_plain_codes(whole, small, t, &c, o->type == NC_INT8);
 }
 
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
-    if (t->cols == NR)
-        igemm_plain(true, t);
+    bool small = o->type == NC_FLOAT ? t->columns->small : t->columns->near;
+    if (t->cols != NR)
+        igemm_plain(false, false, t);
+    else if (small)
+        igemm_plain(true, true, t);
     else
-        igemm_plain(false, t);
+        igemm_plain(true, false, t);
     return true;
 }
 #else
@@ -471,6 +515,7 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .micro = {EACH_ROWS(MICRO)},
                                                   .pack = igemm_pack,
                                                   .sums = igemm_sums,
+                                                  .most = igemm_most,
                                                   .taps = igemm_taps,
                                                   .depth_width = DEPTH_WIDTH,
                                                   .depth_dots = DEPTH_DOTS,

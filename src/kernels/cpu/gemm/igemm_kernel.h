@@ -31,6 +31,9 @@ typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
 
+/* At least the largest sum of |b| over a column of a panel of B. */
+typedef int32_t nck_igemm_most(int64_t groups, const int8_t *panel);
+
 /* acc[r*nr + j] = sum over t of at[r*taps + t][c + j] * b[t*ld + j]: elements by elements, as depthwise convolutions
  * have them, for at most NCK_IGEMM_PLACES rows. nr bytes of each are read; b has at most 9 bits. */
 typedef void nck_igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t c, bool is_signed,
@@ -42,9 +45,11 @@ typedef struct nck_igemm_columns {
     float scale[NCK_IGEMM_MAX_NR];    /* that of the sums where A has one, else B's */
     float bias[NCK_IGEMM_MAX_NR];
     bool finite; /* all scales are */
+    bool small;  /* sums with their offsets are less than 2^22 */
+    bool near;   /* and, scaled, less than 2^15 with any zero point */
 } nck_igemm_columns;
-/* Columns [j, j + cols). a_zero: of all rows. */
-typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero,
+/* Columns [j, j + cols). a_zero: of all rows. most: no sum of products is larger. */
+typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero, float most,
                                     const int32_t *b_sum, nck_igemm_columns *c);
 
 /* rows x cols sums from (i, j) on: acc + offset - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
@@ -66,7 +71,7 @@ typedef struct nck_igemm_depth {
     int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
     uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for dots int8 */
     bool is_signed;                   /* y is */
-    bool small;                       /* all sums with their offsets are less than 2^22 */
+    bool near;                        /* all sums are, see nck_igemm_columns */
     int zero;                         /* of y */
     const int8_t *w;                  /* (quads, 4 * depth_width), as nck_igemm_weave says */
     const int32_t *offset;            /* (depth_width), in the order of nck_igemm_sum_at */
@@ -93,6 +98,7 @@ typedef struct nck_igemm_table {
     nck_igemm_micro *micro[NCK_IGEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_igemm_pack *pack;
     nck_igemm_sums *sums;
+    nck_igemm_most *most;
     nck_igemm_taps *taps;
     int depth_width;                /* 0: only taps are there */
     bool depth_dots;                /* four taps of a channel are one dot product */

@@ -8,6 +8,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv_job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ enum {
     PLACES = NCK_IGEMM_MAX_MR, /* of a tile */
     SIDE = 3,                  /* of windows whose columns are quads */
     MAX_NR = NCK_IGEMM_MAX_NR,
-    SMALL = 1 << 21, /* two of these are what nck_igemm_depth calls so */
+    SMALL = 1 << 21, /* two of these are what nck_igemm_columns calls so */
+    NEAR = 31000,    /* and less than what it calls near */
     EXACT = 128      /* neighbouring weights whose products with 255 fit int16 */
 };
 
@@ -32,7 +34,7 @@ typedef struct depth {
     float *scale;
     int64_t quads, width; /* width: a power of two */
     int64_t next;         /* quads from place to place; fewer than quads: they are columns of the window */
-    bool small;           /* sums with offsets are */
+    bool near;            /* sums with offsets are */
 } depth;
 
 static int64_t depth_ld(int64_t C) { return nc_round_up(C, 64); }
@@ -179,7 +181,8 @@ static bool depth_by_fours(depth *d) {
     const nck_qconv_args *a = d->j->a;
     int nr = d->u->nr;
     d->quads = depth_quads(d->taps), d->width = d->u->depth_width, d->next = depth_next(d);
-    d->small = d->taps * 128 * 128 < SMALL;
+    float most = (float)d->taps * 128 * 128;
+    d->near = most < SMALL;
     if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
     memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
     memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
@@ -192,7 +195,8 @@ static bool depth_by_fours(depth *d) {
             to += nck_igemm_sum_at(d->u->depth_dots, c - to, d->width);
             d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
             d->scale[to] = k->scale[c - first];
-            d->small = d->small && d->offset[to] < SMALL && d->offset[to] > -SMALL;
+            float sum = most + fabsf((float)d->offset[to]);
+            d->near = d->near && sum < 2 * SMALL && sum * fabsf(d->scale[to]) < NEAR;
         }
     }
     return true;
@@ -216,7 +220,7 @@ static void depth_row_by_fours(const depth *d, const uint8_t *x, const int64_t *
                                                .ld = a->K,
                                                .flip = depth_flip(d),
                                                .is_signed = a->y.type == NC_INT8,
-                                               .small = d->small,
+                                               .near = d->near,
                                                .zero = a->y.y_zero,
                                                .w = d->woven + c * step,
                                                .offset = d->offset + c,
@@ -260,7 +264,7 @@ void nck_qconv_depthwise(const nck_qconv_job *j, int64_t taps, char *room, nc_po
     d.offset = (int32_t *)room, d.scale = (float *)(d.offset + d.ld), d.woven = (int8_t *)(d.scale + d.ld);
     depth_weights(&d);
     for (int64_t c = 0; c < a->C; c += d.u->nr)
-        d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, d.sums + c, &d.columns[c / d.u->nr]);
+        d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, INFINITY, d.sums + c, &d.columns[c / d.u->nr]);
     if (!depth_by_fours(&d)) d.woven = NULL;
     nc_parallel(pool, a->N * (j->places / a->out[a->n_spatial - 1]), depth_item, &d);
 }
