@@ -42,7 +42,7 @@ static cols_walk walk_begin(const cols *c, int64_t tap_number) {
     return k;
 }
 
-__attribute__((always_inline)) static inline cols_line walk_next(const cols *c, cols_walk *k) {
+static cols_line walk_next(const cols *c, cols_walk *k) {
     const nck_window *w = c->w;
     int64_t o = k->o[2], i0 = k->o[0] * w->stride[0] + k->first[0], i1 = k->o[1] * w->stride[1] + k->first[1];
     cols_line l = {.n = nc_min64(w->out[2] - o, k->left)};

@@ -3,8 +3,8 @@
  *
  * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
  * of nr columns, each with all of K, then the sums of all columns and the largest of |b| in each panel, then for each
- * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows an item packs its own, and
- * does all columns; with few, all of A is packed first.
+ * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows
+ * an item packs its own, and does all columns; with few, all of A is packed first.
  *
  * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
  * each of all rows and 3 panels of columns. */
@@ -195,6 +195,7 @@ typedef struct panel_columns {
     const int32_t *sum;
     int32_t zero[NCK_IGEMM_MAX_NR];
     bool any_zero;
+    bool codes; /* tiles may be multiplied and stored at once */
     int64_t j;
     nck_igemm_columns read;
 } panel_columns;
@@ -211,8 +212,10 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
     c->j = p * r->u->nr;
     c->any_zero = igemm_b_zeros(r, p, c->zero);
     if (igemm_one_zero(r)) igemm_a_zeros(r, 0, 1, &zero);
-    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero,
-                  (float)b->most[p] * MOST_A, c->sum, &c->read);
+    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, (float)b->most[p] * MOST_A, c->sum, &c->read);
+    bool codes = g->out.type == NC_UINT8 || g->out.type == NC_INT8, alike = igemm_one_zero(r) && g->out.a_scales == 1;
+    c->codes = r->u->codes[0] != NULL && codes && c->read.near && !c->any_zero && alike && g->out.c_cs == 1 &&
+               c->j + r->u->nr <= g->N;
 }
 
 /* A panel of `rows` rows from i on with the columns c. */
@@ -222,6 +225,11 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
     int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR];
     int64_t groups = nc_ceil_div(g->K, r->u->group);
     bool one = igemm_one_zero(r);
+    if (c->codes && rows >= r->u->mr - 1) {
+        uint8_t *to = (uint8_t *)g->out.c + i * g->out.c_rs + c->j;
+        r->u->codes[rows + 1 - r->u->mr](groups, a, c->b, &c->read, &g->out, to);
+        return;
+    }
     r->u->micro[rows](groups, a, c->b, c->exact, acc);
     if (!one || c->any_zero) igemm_a_zeros(r, i, rows, zero);
     if (c->any_zero) { /* once per tile: little beside the product */

@@ -259,15 +259,17 @@ static bool igemm_is_finite(const float *scale) {
 }
 
 #ifdef NCK_ISA_neon_dot
-/* Are all sums below the limit, scaled or not? An offset too large for float to hold exactly is not small either way. */
-static bool igemm_below(const uint32_t *offset, const float *scale, float most, float limit) {
-    int wrong = 0;
-    float all[NR];
-    for (int j = 0; j < NR; j++) all[j] = (float)(int32_t)offset[j];
-    for (int j = 0; j < NR; j++) all[j] = (all[j] < 0 ? -all[j] : all[j]) + most;
-    for (int j = 0; j < NR && scale; j++) all[j] *= scale[j] < 0 ? -scale[j] : scale[j];
-    for (int j = 0; j < NR; j++) wrong |= !(all[j] < limit);
-    return wrong == 0;
+/* See nck_igemm_columns. An offset too large for float to hold exactly is too large anyway. */
+static bool igemm_near(const uint32_t *offset, const float *scale, float most) {
+    uint32x4_t well = vdupq_n_u32(UINT32_MAX);
+    UNROLL
+    for (int j = 0; j < NR; j += VL) {
+        float32x4_t all = vabsq_f32(vcvtq_f32_s32(vreinterpretq_s32_u32(vld1q_u32(offset + j))));
+        all = vaddq_f32(all, vdupq_n_f32(most));
+        well = vandq_u32(well, vcltq_f32(all, vdupq_n_f32(NCK_CODES_SMALL)));
+        well = vandq_u32(well, vcaltq_f32(vmulq_f32(all, vld1q_f32(scale + j)), vdupq_n_f32(NCK_CODES_NEAR)));
+    }
+    return vminvq_u32(well) != 0;
 }
 #endif
 
@@ -289,10 +291,9 @@ static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32
         memcpy(c->scale, b_scale, sizeof b_scale);
     c->finite = igemm_is_finite(c->scale);
 #ifdef NCK_ISA_neon_dot
-    c->small = igemm_below(offset, NULL, most, NCK_CODES_SMALL);
-    c->near = c->small && igemm_below(offset, c->scale, most, NCK_CODES_NEAR);
+    c->near = igemm_near(offset, c->scale, most);
 #else
-    c->small = c->near = most < 0;
+    c->near = most < 0;
 #endif
 }
 
@@ -392,69 +393,98 @@ typedef struct plain_columns {
     float32x4_t scale[NV], bias[NV];
 } plain_columns;
 
-/* small: offsets have NCK_CODES_BITS in them; a constant where inlined, as the next ones. */
-ALWAYS void igemm_scaled_row(bool small, const plain_columns *c, const int32_t *acc, float32x4_t *q) {
+ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, float32x4_t *q) {
     UNROLL
-    for (int v = 0; v < NV; v++) {
-        int32x4_t s = vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v]);
-        q[v] = vmulq_f32(small ? nck_codes_small(s) : vcvtq_f32_s32(s), c->scale[v]);
-    }
+    for (int v = 0; v < NV; v++)
+        q[v] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v])), c->scale[v]);
 }
 
-/* whole: all columns of a tile; what calls nothing keeps its columns in registers. */
-ALWAYS void igemm_plain_codes(bool whole, bool near, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
+/* whole: all columns of a tile; a constant where inlined, since what calls nothing keeps its columns in registers. */
+ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     const int16x8_t zero = vdupq_n_s16((int16_t)t->out->y_zero);
     uint8_t codes[NR], *to = (uint8_t *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
-        igemm_scaled_row(near, c, acc, q);
-        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed, near));
+        igemm_scaled_row(c, acc, q);
+        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed, false));
         if (!whole) memcpy(to, codes, (size_t)cols);
     }
 }
 
-ALWAYS void igemm_plain_numbers(bool whole, bool small, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
+ALWAYS void igemm_plain_numbers(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     float part[NR], *to = (float *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         float *y = whole ? to : part;
-        igemm_scaled_row(small, c, acc, q);
+        igemm_scaled_row(c, acc, q);
         UNROLL
         for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
         if (!whole) memcpy(to, part, (size_t)cols * sizeof *to);
     }
 }
 
-ALWAYS void igemm_plain(bool whole, bool small, const nck_igemm_tile *t) {
+ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     plain_columns c;
     UNROLL
     for (int v = 0; v < NV; v++) {
-        c.offset[v] = vaddq_s32(vld1q_s32(t->columns->offset + v * VL), vdupq_n_s32(small ? NCK_CODES_BITS : 0));
-        c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
+        c.offset[v] = vld1q_s32(t->columns->offset + v * VL), c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
         c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
     }
     if (o->type == NC_FLOAT)
-        igemm_plain_numbers(whole, small, t, &c, o->bias != NULL);
+        igemm_plain_numbers(whole, t, &c, o->bias != NULL);
     else
-        igemm_plain_codes(whole, small, t, &c, o->type == NC_INT8);
+        igemm_plain_codes(whole, t, &c, o->type == NC_INT8);
 }
+
+#ifdef NCK_ISA_neon_dot
+/* See nck_igemm_codes. Sums begin at their offsets and never leave the registers; rows is a constant where inlined. */
+ALWAYS void igemm_codes(int rows, int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                        const nck_igemm_out *o, uint8_t *to) {
+    const int16x8_t zero = vdupq_n_s16((int16_t)o->y_zero);
+    const bool is_signed = o->type == NC_INT8;
+    vi acc[MR][NV];
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        acc[0][v] = vaddq_s32(vld1q_s32(columns->offset + v * VL), vdupq_n_s32(NCK_CODES_BITS));
+        UNROLL
+        for (int r = 1; r < rows; r++) acc[r][v] = acc[0][v];
+    }
+    igemm_groups(rows, false, groups, a, b, acc);
+    UNROLL
+    for (int r = 0; r < rows; r++, to += o->c_rs) {
+        float32x4_t q[NV];
+        UNROLL
+        for (int v = 0; v < NV; v++)
+            q[v] = vmulq_f32(nck_codes_small(acc[r][v]), vld1q_f32(columns->scale + v * VL));
+        vst1q_u8(to, nck_codes_narrow(q, zero, is_signed, true));
+    }
+}
+
+static void igemm_codes_5(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                          const nck_igemm_out *o, uint8_t *to) {
+    igemm_codes(5, groups, a, b, columns, o, to);
+}
+
+static void igemm_codes_6(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                          const nck_igemm_out *o, uint8_t *to) {
+    igemm_codes(6, groups, a, b, columns, o, to);
+}
+#define CODES igemm_codes_5, igemm_codes_6
+#endif
 
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
-    bool small = o->type == NC_FLOAT ? t->columns->small : t->columns->near;
-    if (t->cols != NR)
-        igemm_plain(false, false, t);
-    else if (small)
-        igemm_plain(true, true, t);
+    if (t->cols == NR)
+        igemm_plain(true, t);
     else
-        igemm_plain(true, false, t);
+        igemm_plain(false, t);
     return true;
 }
 #else
@@ -505,6 +535,9 @@ enum { DEPTH_WIDTH = 0, DEPTH_DOTS = false };
 #define igemm_depthwise NULL
 #endif
 
+#ifndef CODES
+#define CODES NULL
+#endif
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
@@ -521,4 +554,5 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .depth_dots = DEPTH_DOTS,
                                                   .depthwise = igemm_depthwise,
                                                   .columns = igemm_columns,
-                                                  .store = igemm_store};
+                                                  .store = igemm_store,
+                                                  .codes = {CODES}};

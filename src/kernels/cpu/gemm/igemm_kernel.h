@@ -45,8 +45,7 @@ typedef struct nck_igemm_columns {
     float scale[NCK_IGEMM_MAX_NR];    /* that of the sums where A has one, else B's */
     float bias[NCK_IGEMM_MAX_NR];
     bool finite; /* all scales are */
-    bool small;  /* sums with their offsets are less than 2^22 */
-    bool near;   /* and, scaled, less than 2^15 with any zero point */
+    bool near;   /* sums with their offsets are less than 2^22 and, scaled, less than 2^15 with any zero point */
 } nck_igemm_columns;
 /* Columns [j, j + cols). a_zero: of all rows. most: no sum of products is larger. */
 typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero, float most,
@@ -62,6 +61,11 @@ typedef struct nck_igemm_tile {
     const nck_igemm_out *out;
 } nck_igemm_tile;
 typedef void nck_igemm_store(const nck_igemm_tile *t);
+
+/* Both at once, of all columns of a panel, near ones with one zero point for A and none for B; to: where the tile's
+ * codes begin. */
+typedef void nck_igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                             const nck_igemm_out *out, uint8_t *to);
 
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
  * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. Neighbouring weights are exact in int16 (see above),
@@ -105,6 +109,7 @@ typedef struct nck_igemm_table {
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;
+    nck_igemm_codes *codes[2]; /* of mr - 1 and of mr rows, which most tiles have; NULL: there are none */
 } nck_igemm_table;
 
 #endif

@@ -4,7 +4,6 @@
 #include "kernels/cpu/quant/linear_kernel.h"
 #include "kernels/cpu/simd/simd.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #ifdef NCK_ISA_avx512
@@ -229,9 +228,8 @@ static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t 
     }
 }
 #elif defined NCK_ISA_neon
-/* near: a constant where inlined. */
-NCK_CODES_INLINE void linear_add_codes(bool near, const uint8_t *a, nck_linear_one pa, const uint8_t *b,
-                                       nck_linear_one pb, int zero, uint8_t *y) {
+static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
+                             uint8_t *y) {
     const linear_v va = linear_v_of(pa), vb = linear_v_of(pb);
     const int16x8_t z = vdupq_n_s16((int16_t)zero);
     for (int i = 0; i < LEN; i += 16) {
@@ -240,16 +238,8 @@ NCK_CODES_INLINE void linear_add_codes(bool near, const uint8_t *a, nck_linear_o
         linear_numbers(b + i, vb, more);
         UNROLL
         for (int k = 0; k < 4; k++) q[k] = vaddq_f32(q[k], more[k]);
-        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0, near));
+        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0, false));
     }
-}
-
-static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
-                             uint8_t *y) {
-    if (255 * fabsf(pa.scale) + 255 * fabsf(pb.scale) < NCK_CODES_NEAR)
-        linear_add_codes(true, a, pa, b, pb, zero, y);
-    else
-        linear_add_codes(false, a, pa, b, pb, zero, y);
 }
 #else
 static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
