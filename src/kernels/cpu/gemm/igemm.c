@@ -3,8 +3,8 @@
  *
  * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
  * of nr columns, each with all of K, then the sums of all columns and the largest of |b| in each panel, then for each
- * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows
- * an item packs its own, and does all columns; with few, all of A is packed first.
+ * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns.
+ * With many rows an item packs its own, and does all columns; with few, all of A is packed first.
  *
  * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
  * each of all rows and 3 panels of columns. */
@@ -145,7 +145,7 @@ static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *
     if (room != NULL) g->rows(g->rows_ctx, i, n, room);
     row_walk w = row_walk_of(n, panels);
     for (int64_t p = 0; p < panels; p++, row_walk_next(&w))
-        r->u->pack(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
+        r->u->pack_a(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
                    dst + w.at * terms);
 }
 
@@ -230,7 +230,10 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
         r->u->codes[rows + 1 - r->u->mr](groups, a, c->b, &c->read, &g->out, to);
         return;
     }
-    r->u->micro[rows](groups, a, c->b, c->exact, acc);
+    if (r->u->tiles != NULL)
+        r->u->tiles(rows, groups, a, c->b, acc);
+    else
+        r->u->micro[rows](groups, a, c->b, c->exact, acc);
     if (!one || c->any_zero) igemm_a_zeros(r, i, rows, zero);
     if (c->any_zero) { /* once per tile: little beside the product */
         r->u->sums(groups, rows, a, true, rest);
@@ -254,12 +257,14 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, r->g->K);
     packed_b b;
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
+    if (r->u->tiles != NULL) r->u->tiles_open();
     for (; p < end; p++) {
         panel_columns c;
         igemm_read_panel(r, &b, p, &c);
         row_walk w = row_walk_of(n, panels);
         for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c);
     }
+    if (r->u->tiles != NULL) r->u->tiles_close();
 }
 
 int64_t nck_igemm_block_rows(int64_t K) {
@@ -269,7 +274,7 @@ int64_t nck_igemm_block_rows(int64_t K) {
 }
 
 static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K) {
-    return nc_align64((size_t)(rows * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
+    return nc_align64((size_t)(nc_round_up(rows, u->mr) * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
 }
 
 /* The least and the largest block have room: fewer rows where K is larger make the bytes of a block go up and down. */

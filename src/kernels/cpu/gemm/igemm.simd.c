@@ -19,7 +19,7 @@ _Static_assert((int)NR <= NCK_IGEMM_MAX_NR && (int)MR <= NCK_IGEMM_MAX_MR, "a ti
 
 #ifdef DOT_SQUARES
 #include "kernels/cpu/gemm/igemm_squares.inc"
-#else
+#elif !defined TILES
 /* n groups. wide: neighbouring products may not be added in int16. */
 ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const int8_t *b, vi acc[MR][NV]) {
     for (; n > 0; n--, a += rows * GROUP, b += NR * GROUP) {
@@ -69,6 +69,10 @@ ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, const int8_t
     for (int r = 0; r < rows; r++) UNROLL
     for (int v = 0; v < NV; v++) vi_store(out + r * NR + v * VL, acc[r][v]);
 }
+#endif
+
+#ifdef TILES
+#include "kernels/cpu/gemm/igemm_tiles.inc"
 #endif
 
 #define MICRO(rows)                                                                                         \
@@ -166,15 +170,39 @@ static int32_t igemm_most(int64_t groups, const int8_t *panel) {
 }
 #endif
 
+#ifdef TILES
+/* The rest of the last group of B is 0. */
+static void igemm_pack_tiles(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
+                             uint8_t flip, uint8_t *dst) {
+    int64_t packed = (K + GROUP - 1) / GROUP * GROUP, terms = (K + TILE_TERMS - 1) / TILE_TERMS * TILE_TERMS;
+    igemm_pack(K, lanes, width, src, ls, ks, flip, dst);
+    memset(dst + packed * width, 0, (size_t)((terms - packed) * width));
+}
+
+static void igemm_sums_tiles(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums) {
+    if (!a)
+        igemm_sums(groups * (TILE_TERMS / GROUP), width, panel, false, sums);
+    else
+        igemm_sum_rows(groups, width, panel, sums);
+}
+#define TABLE_GROUP TILE_TERMS
+#define TABLE_PACK .pack = igemm_pack_tiles, .pack_a = igemm_pack_rows, .sums = igemm_sums_tiles
+#define TABLE_PRODUCT .tiles = igemm_tiles, .tiles_open = igemm_tiles_open, .tiles_close = igemm_tiles_close
+#else
+#define TABLE_GROUP GROUP
+#define TABLE_PACK .pack = igemm_pack, .pack_a = igemm_pack, .sums = igemm_sums
+#define TABLE_PRODUCT .micro = {EACH_ROWS(MICRO)}
+#endif
+
 /* ---- elements by elements ---- */
 
 typedef int32_t lanes_v __attribute__((vector_size(VL * 4)));
 
 ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+#ifdef __AVX512BW__
     __m128i v = _mm_loadu_si128((const __m128i *)p);
     return (lanes_v)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
-#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+#elif defined __AVX2__
     __m128i v = _mm_loadl_epi64((const __m128i *)p);
     return (lanes_v)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
@@ -192,9 +220,9 @@ ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
 
 /* a has 8 bits, b 9: on x86 the products of the low halves, which is one instruction where that of words is two. */
 ALWAYS lanes_v igemm_times(lanes_v a, lanes_v b, bool is_signed) {
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+#ifdef __AVX512BW__
     if (!is_signed) return (lanes_v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+#elif defined __AVX2__
     if (!is_signed) return (lanes_v)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #else
     (void)is_signed;
@@ -353,13 +381,15 @@ static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
         igemm_to_codes(s, scale, o->y_zero, o->type == NC_INT8 ? -128 : 0, row);
 }
 
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
-/* Codes in whole rows with finite scales of one A, what quantized networks store: without a detour over memory. */
+#ifdef __AVX512BW__
+/* Codes in whole rows with finite scales of one A, or numbers, what quantized networks store: without a detour over
+ * memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     const nck_igemm_columns *c = t->columns;
-    if (o->type != NC_INT8 && o->type != NC_UINT8) return false;
-    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || !c->finite || o->c_cs != 1) return false;
+    bool number = o->type == NC_FLOAT;
+    if (o->type == NC_INT32 || (!number && !c->finite)) return false;
+    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1) return false;
     int low = o->type == NC_INT8 ? -128 : 0;
     const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
                  most = _mm512_set1_ps((float)(low + 255 - o->y_zero));
@@ -374,11 +404,17 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
         part[v] = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
     }
     for (int64_t r = 0; r < t->rows; r++) {
-        char *to = (char *)o->c + (t->i + r) * o->c_rs + t->j;
+        int64_t at = (t->i + r) * o->c_rs + t->j;
+        char *to = (char *)o->c + at;
         UNROLL
         for (int v = 0; v < NV; v++) {
             __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset[v]);
             __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
+            if (number) {
+                if (o->bias) q = _mm512_add_ps(q, _mm512_loadu_ps(c->bias + v * VL));
+                _mm512_mask_storeu_ps((float *)o->c + at + v * VL, part[v], q);
+                continue;
+            }
             q = _mm512_min_ps(_mm512_max_ps(q, least), most);
             __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);
             _mm_mask_storeu_epi8(to + v * VL, part[v], _mm512_cvtepi32_epi8(code));
@@ -531,7 +567,8 @@ static void igemm_store(const nck_igemm_tile *t) {
 #elif defined NCK_ISA_neon_dot
 #include "kernels/cpu/gemm/igemm_depth_dot.inc"
 #else
-enum { DEPTH_WIDTH = 0, DEPTH_DOTS = false };
+enum { DEPTH_WIDTH = 0 };
+#define DEPTH_FORM NCK_DEPTH_PAIRS
 #define igemm_depthwise NULL
 #endif
 
@@ -542,16 +579,15 @@ enum { DEPTH_WIDTH = 0, DEPTH_DOTS = false };
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .nr = NR,
-                                                  .group = GROUP,
+                                                  .group = TABLE_GROUP,
                                                   .a_signed = A_SIGNED,
                                                   .pair_limit = PAIR_LIMIT,
-                                                  .micro = {EACH_ROWS(MICRO)},
-                                                  .pack = igemm_pack,
-                                                  .sums = igemm_sums,
+                                                  TABLE_PRODUCT,
+                                                  TABLE_PACK,
                                                   .most = igemm_most,
                                                   .taps = igemm_taps,
                                                   .depth_width = DEPTH_WIDTH,
-                                                  .depth_dots = DEPTH_DOTS,
+                                                  .depth_form = DEPTH_FORM,
                                                   .depthwise = igemm_depthwise,
                                                   .columns = igemm_columns,
                                                   .store = igemm_store,

@@ -36,12 +36,26 @@ typedef struct patches {
     int64_t channels; /* of the group */
 } patches;
 
+/* Of windows over a few channels runs are shorter than a call of memcpy takes: in two pieces that may overlap. */
+static void copy_run(uint8_t *restrict to, const uint8_t *restrict from, int64_t n) {
+    if (n >= 8 && n <= 16)
+        memcpy(to, from, 8), memcpy(to + n - 8, from + n - 8, 8);
+    else if (n > 16 && n <= 32)
+        memcpy(to, from, 16), memcpy(to + n - 16, from + n - 16, 16);
+    else
+        memcpy(to, from, (size_t)n);
+}
+
 /* The taps of one row of the window at x + `row`, elements from + t * dilation of [0, in): as bytes to `to`. */
 static uint8_t *copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *to) {
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
     int64_t n = a->window[last], dilation = a->dilation[last], width = a->in[last], c = p->channels;
     if (dilation == 1 && a->group == 1) {
+        if (from >= 0 && from + n <= width) {
+            copy_run(to, p->x + (row + from) * c, n * c);
+            return to + n * c;
+        }
         int64_t first = nc_min64(n, nc_max64(0, -from)), end = nc_max64(first, nc_min64(n, width - from));
         memset(to, p->zero, (size_t)(first * c));
         if (end > first) memcpy(to + first * c, p->x + (row + from + first) * c, (size_t)((end - first) * c));
