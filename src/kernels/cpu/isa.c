@@ -50,7 +50,9 @@
 #define EXTERN(table, id) extern const struct nck_##table##_table nck_##table##_##id;
 #define ISA(name, arch, flags) ISA_##arch(NCK_ISA_TABLES(EXTERN, name))
 #define PART(name, arch, flags, only) ISA_##arch(EXTERN(only, name))
+#define ALSO(name, arch, only) PART(name, arch, "", only)
 #include "kernels/cpu/isa.list"
+#undef ALSO
 #undef ISA
 #undef PART
 
@@ -78,7 +80,9 @@ static const isa_row isa_rows[] = {
 #define ROW(id, fields) {NEEDS_##id, isa_has_##id, {.name = #id, fields}},
 #define ISA(name, arch, flags) ISA_##arch(ROW(name, NCK_ISA_TABLES(FIELD, name)))
 #define PART(name, arch, flags, only) ISA_##arch(ROW(name, FIELD(only, name)))
+#define ALSO(name, arch, only) PART(name, arch, "", only)
 #include "kernels/cpu/isa.list"
+#undef ALSO
 #undef ISA
 #undef PART
 };

@@ -19,7 +19,7 @@ _Static_assert((int)NR <= NCK_IGEMM_MAX_NR && (int)MR <= NCK_IGEMM_MAX_MR, "a ti
 
 #ifdef DOT_SQUARES
 #include "kernels/cpu/gemm/igemm_squares.inc"
-#elif !defined TILES
+#else
 /* n groups. wide: neighbouring products may not be added in int16. */
 ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const int8_t *b, vi acc[MR][NV]) {
     for (; n > 0; n--, a += rows * GROUP, b += NR * GROUP) {
@@ -69,10 +69,6 @@ ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, const int8_t
     for (int r = 0; r < rows; r++) UNROLL
     for (int v = 0; v < NV; v++) vi_store(out + r * NR + v * VL, acc[r][v]);
 }
-#endif
-
-#ifdef TILES
-#include "kernels/cpu/gemm/igemm_tiles.inc"
 #endif
 
 #define MICRO(rows)                                                                                         \
@@ -168,30 +164,6 @@ static int32_t igemm_most(int64_t groups, const int8_t *panel) {
     (void)groups, (void)panel;
     return INT32_MAX;
 }
-#endif
-
-#ifdef TILES
-/* The rest of the last group of B is 0. */
-static void igemm_pack_tiles(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
-                             uint8_t flip, uint8_t *dst) {
-    int64_t packed = (K + GROUP - 1) / GROUP * GROUP, terms = (K + TILE_TERMS - 1) / TILE_TERMS * TILE_TERMS;
-    igemm_pack(K, lanes, width, src, ls, ks, flip, dst);
-    memset(dst + packed * width, 0, (size_t)((terms - packed) * width));
-}
-
-static void igemm_sums_tiles(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums) {
-    if (!a)
-        igemm_sums(groups * (TILE_TERMS / GROUP), width, panel, false, sums);
-    else
-        igemm_sum_rows(groups, width, panel, sums);
-}
-#define TABLE_GROUP TILE_TERMS
-#define TABLE_PACK .pack = igemm_pack_tiles, .pack_a = igemm_pack_rows, .sums = igemm_sums_tiles
-#define TABLE_PRODUCT .tiles = igemm_tiles, .tiles_open = igemm_tiles_open, .tiles_close = igemm_tiles_close
-#else
-#define TABLE_GROUP GROUP
-#define TABLE_PACK .pack = igemm_pack, .pack_a = igemm_pack, .sums = igemm_sums
-#define TABLE_PRODUCT .micro = {EACH_ROWS(MICRO)}
 #endif
 
 /* ---- elements by elements ---- */
@@ -548,7 +520,7 @@ __attribute__((noinline)) static void igemm_store_rows(const nck_igemm_tile *t) 
     const nck_igemm_out *o = t->out;
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
     int64_t es = bytes ? 1 : 4;
-    uint32_t rows[MR * NR];
+    uint32_t rows[NCK_IGEMM_MAX_MR * NR];
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
         bool whole = o->c_cs == 1 && t->cols == NR;
@@ -575,20 +547,31 @@ enum { DEPTH_WIDTH = 0 };
 #ifndef CODES
 #define CODES NULL
 #endif
+#define TABLE                                                                                                    \
+    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps,             \
+    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depthwise = igemm_depthwise, .columns = igemm_columns, \
+    .store = igemm_store
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
-const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
-                                                  .nr = NR,
-                                                  .group = TABLE_GROUP,
-                                                  .a_signed = A_SIGNED,
-                                                  .pair_limit = PAIR_LIMIT,
-                                                  TABLE_PRODUCT,
-                                                  TABLE_PACK,
-                                                  .most = igemm_most,
-                                                  .taps = igemm_taps,
-                                                  .depth_width = DEPTH_WIDTH,
-                                                  .depth_form = DEPTH_FORM,
-                                                  .depthwise = igemm_depthwise,
-                                                  .columns = igemm_columns,
-                                                  .store = igemm_store,
+const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,
+                                                  .mr = MR,
+                                                  .group = GROUP,
+                                                  .micro = {EACH_ROWS(MICRO)},
+                                                  .pack = igemm_pack,
+                                                  .pack_a = igemm_pack,
+                                                  .sums = igemm_sums,
                                                   .codes = {CODES}};
+
+#ifdef __AVX512VNNI__
+#include "kernels/cpu/gemm/igemm_tiles.inc"
+extern const nck_igemm_table nck_igemm_avx512_amx;
+const nck_igemm_table nck_igemm_avx512_amx = {TABLE,
+                                              .mr = 2 * TILE_ROWS,
+                                              .group = TILE_TERMS,
+                                              .tiles = igemm_tiles,
+                                              .tiles_open = igemm_tiles_open,
+                                              .tiles_close = igemm_tiles_close,
+                                              .pack = igemm_tiles_pack,
+                                              .pack_a = igemm_tiles_rows,
+                                              .sums = igemm_tiles_sums};
+#endif

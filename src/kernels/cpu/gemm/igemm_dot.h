@@ -8,7 +8,7 @@
  *   packing  lines_16(src, ks, flip, dst): 16 lanes of one group from GROUP lines ks apart; lines_few: FEW of them
  *            terms_4x4(src, ls, flip, dst, step), where it is: 4 groups of 4 lanes ls apart, each group's side by side
  *   sums     igemm_sum_lanes: of SUM_LANES lanes whose groups lie `step` bytes apart
- * TILES: AMX multiplies tiles in memory, igemm_tiles.inc; dots serve sums there.
+ * AVX-512 with VNNI serves AMX as well, which multiplies tiles: igemm_tiles.inc.
  * NEON's matrix instructions (DOT_SQUARES) multiply two rows with two columns at a time: igemm_squares.inc. */
 #ifndef NCK_IGEMM_DOT_H
 #define NCK_IGEMM_DOT_H
@@ -25,14 +25,8 @@
 
 #ifdef __AVX512BW__
 #include <immintrin.h>
-#ifdef __AMX_INT8__
-enum { GROUP = 4, VL = 16, MR = 32, NV = 2, A_SIGNED = false };
-#define TILES
-#define EACH_ROWS(X)
-#else
 enum { GROUP = 4, VL = 16, MR = 12, NV = 2, A_SIGNED = false };
 #define EACH_ROWS ROWS_12
-#endif
 typedef __m512i vi;
 DOT_INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
 DOT_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
