@@ -23,8 +23,8 @@
 /* Channels of a block, as the kernels in use want them. */
 int64_t nck_channel_block(void);
 
-/* Do groups of so many channels, which fill no block, go several to a block? Their weights for each other are 0 then, so
- * that a NaN or an infinity spreads over the groups of its block. */
+/* Do groups of so many channels, which fill no block, go several to a block? Their weights for each other are 0 then,
+ * so that a NaN or an infinity spreads over the groups of its block. */
 static inline bool nck_conv_merges(int64_t C, int64_t K, int64_t group, int64_t block) {
     int64_t inner = C / group;
     return inner > 1 && inner < block && C == K && block % inner == 0 && C % block == 0;

@@ -539,7 +539,7 @@ static void igemm_store(const nck_igemm_tile *t) {
 #elif defined NCK_ISA_neon_dot
 #include "kernels/cpu/gemm/igemm_depth_dot.inc"
 #else
-enum { DEPTH_WIDTH = 0 };
+enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
 #define DEPTH_FORM NCK_DEPTH_PAIRS
 #define igemm_depthwise NULL
 #endif
@@ -547,10 +547,10 @@ enum { DEPTH_WIDTH = 0 };
 #ifndef CODES
 #define CODES NULL
 #endif
-#define TABLE                                                                                                    \
-    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps,             \
-    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depthwise = igemm_depthwise, .columns = igemm_columns, \
-    .store = igemm_store
+#define TABLE                                                                                         \
+    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps, \
+    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE,                 \
+    .depthwise = igemm_depthwise, .columns = igemm_columns, .store = igemm_store
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,

@@ -4,8 +4,8 @@
  * product of a few terms (one instruction) finds them together. Terms and lanes past the edge are 0. An example: 5
  * terms of 2 lanes in groups of 4 are
  *     a00 a01 a02 a03  a10 a11 a12 a13    a04 0 0 0  a14 0 0 0
- * Where tiles are there, panels of A are rows as they lie, each filled up with 0 to whole groups; groups of B are 16 such
- * small ones of 4 terms, and what a panel of A lacks of mr rows is read and not used.
+ * Where tiles are there, panels of A are rows as they lie, each filled up with 0 to whole groups; groups of B are 16
+ * such small ones of 4 terms, and what a panel of A lacks of mr rows is read and not used.
  * B is packed as int8, A as int8 or uint8 (a_signed); elements of the other kind are moved by 128, and so is their zero
  * point.
  *
@@ -77,8 +77,8 @@ typedef void nck_igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, 
 typedef enum nck_depth_form { NCK_DEPTH_PAIRS, NCK_DEPTH_LANES, NCK_DEPTH_DOTS } nck_depth_form;
 
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
- * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. For NCK_DEPTH_DOTS and windows of 3 x 3 with strides of 1
- * and 2 quads are the window's columns, so that those of neighbouring places overlap; next is quads otherwise. */
+ * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. For NCK_DEPTH_DOTS and windows of 3 x 3 with strides of
+ * 1 and 2 quads are the window's columns, so that those of neighbouring places overlap; next is quads otherwise. */
 typedef struct nck_igemm_depth {
     int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
     uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for NCK_DEPTH_DOTS int8 */
@@ -117,6 +117,7 @@ typedef struct nck_igemm_table {
     nck_igemm_taps *taps;
     int depth_width; /* 0: only taps are there */
     nck_depth_form depth_form;
+    bool depth_twice; /* channels of at most half a width stand twice, in both halves: two places go together */
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;

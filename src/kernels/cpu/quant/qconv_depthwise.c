@@ -119,7 +119,9 @@ static void depth_tile(const depth *d, const uint8_t *const *at, int64_t n, int6
 
 /* ---- four taps at a time ---- */
 
-static uint8_t depth_flip(const depth *d) { return (d->j->a->x_type == NC_INT8) == (d->u->depth_form == NCK_DEPTH_DOTS) ? 0 : 0x80; }
+static uint8_t depth_flip(const depth *d) {
+    return (d->j->a->x_type == NC_INT8) == (d->u->depth_form == NCK_DEPTH_DOTS) ? 0 : 0x80;
+}
 
 /* Are products of two neighbouring taps exact in int16, for n channels? */
 static bool depth_is_exact(const int32_t *restrict w, const int32_t *restrict other, int64_t n) {
@@ -155,6 +157,11 @@ static int64_t depth_next(const depth *d) {
     return columns && a->dilation[last] == 1 && stride < SIDE ? stride : d->quads;
 }
 
+/* Do the channels of the width that begins at `first` stand twice? */
+static bool depth_twice(const depth *d, int64_t first) {
+    return d->u->depth_twice && 2 * (d->j->a->C - first) <= d->width;
+}
+
 /* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
 static bool depth_weave(depth *d) {
     int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
@@ -171,7 +178,10 @@ static bool depth_weave(depth *d) {
         int8_t *to = d->woven + quad * 4 * width + nck_igemm_weave(form, lane, 0, width);
         const int32_t *w = d->w + t * d->ld;
         for (int64_t first = 0; first < C; first += width, to += bytes)
-            for (int64_t c = 0; c < nc_min64(width, C - first); c++) to[place[c]] = (int8_t)w[first + c];
+            for (int64_t c = 0; c < nc_min64(width, C - first); c++) {
+                to[place[c]] = (int8_t)w[first + c];
+                if (depth_twice(d, first)) to[place[c + width / 2]] = to[place[c]];
+            }
     }
     return true;
 }
@@ -191,10 +201,13 @@ static bool depth_by_fours(depth *d) {
         const nck_igemm_columns *k = &d->columns[first / nr];
         if (!k->finite) return false;
         for (int64_t c = first; c < nc_min64(first + nr, a->C); c++) {
-            int64_t to = c & ~(d->width - 1);
-            to += nck_igemm_sum_at(d->u->depth_form, c - to, d->width);
+            int64_t from = c & ~(d->width - 1), to = from + nck_igemm_sum_at(d->u->depth_form, c - from, d->width);
             d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
             d->scale[to] = k->scale[c - first];
+            if (depth_twice(d, from)) {
+                int64_t twin = from + nck_igemm_sum_at(d->u->depth_form, c - from + d->width / 2, d->width);
+                d->offset[twin] = d->offset[to], d->scale[twin] = d->scale[to];
+            }
             float sum = most + fabsf((float)d->offset[to]);
             d->near = d->near && sum < 2 * SMALL && sum * fabsf(d->scale[to]) < NEAR;
         }
