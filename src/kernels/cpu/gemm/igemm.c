@@ -214,7 +214,7 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
     if (igemm_one_zero(r)) igemm_a_zeros(r, 0, 1, &zero);
     r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, (float)b->most[p] * MOST_A, c->sum, &c->read);
     bool codes = g->out.type == NC_UINT8 || g->out.type == NC_INT8, alike = igemm_one_zero(r) && g->out.a_scales == 1;
-    c->codes = r->u->codes[0] != NULL && codes && c->read.near && !c->any_zero && alike && g->out.c_cs == 1 &&
+    c->codes = r->u->codes != NULL && codes && c->read.near && !c->any_zero && alike && g->out.c_cs == 1 &&
                c->j + r->u->nr <= g->N;
 }
 
@@ -225,9 +225,8 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
     int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR];
     int64_t groups = nc_ceil_div(g->K, r->u->group);
     bool one = igemm_one_zero(r);
-    if (c->codes && rows >= r->u->mr - 1) {
-        uint8_t *to = (uint8_t *)g->out.c + i * g->out.c_rs + c->j;
-        r->u->codes[rows + 1 - r->u->mr](groups, a, c->b, &c->read, &g->out, to);
+    if (c->codes && rows == r->u->mr) {
+        r->u->codes(groups, a, c->b, &c->read, &g->out, (uint8_t *)g->out.c + i * g->out.c_rs + c->j);
         return;
     }
     if (r->u->tiles != NULL)

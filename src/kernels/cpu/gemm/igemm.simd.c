@@ -450,8 +450,8 @@ ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
 }
 
 #ifdef NCK_ISA_neon_dot
-/* See nck_igemm_codes. Sums begin at their offsets and never leave the registers; rows is a constant where inlined. */
-ALWAYS void igemm_codes(int rows, int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+/* See nck_igemm_codes. Sums begin at their offsets and never leave the registers. */
+static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
                         const nck_igemm_out *o, uint8_t *to) {
     const int16x8_t zero = vdupq_n_s16((int16_t)o->y_zero);
     const bool is_signed = o->type == NC_INT8;
@@ -460,11 +460,11 @@ ALWAYS void igemm_codes(int rows, int64_t groups, const uint8_t *a, const int8_t
     for (int v = 0; v < NV; v++) {
         acc[0][v] = vaddq_s32(vld1q_s32(columns->offset + v * VL), vdupq_n_s32(NCK_CODES_BITS));
         UNROLL
-        for (int r = 1; r < rows; r++) acc[r][v] = acc[0][v];
+        for (int r = 1; r < MR; r++) acc[r][v] = acc[0][v];
     }
-    igemm_groups(rows, false, groups, a, b, acc);
+    igemm_groups(MR, false, groups, a, b, acc);
     UNROLL
-    for (int r = 0; r < rows; r++, to += o->c_rs) {
+    for (int r = 0; r < MR; r++, to += o->c_rs) {
         float32x4_t q[NV];
         UNROLL
         for (int v = 0; v < NV; v++)
@@ -472,17 +472,6 @@ ALWAYS void igemm_codes(int rows, int64_t groups, const uint8_t *a, const int8_t
         vst1q_u8(to, nck_codes_narrow(q, zero, is_signed, true));
     }
 }
-
-static void igemm_codes_5(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
-                          const nck_igemm_out *o, uint8_t *to) {
-    igemm_codes(5, groups, a, b, columns, o, to);
-}
-
-static void igemm_codes_6(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
-                          const nck_igemm_out *o, uint8_t *to) {
-    igemm_codes(6, groups, a, b, columns, o, to);
-}
-#define CODES igemm_codes_5, igemm_codes_6
 #endif
 
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
@@ -544,8 +533,8 @@ enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
 #define igemm_depthwise NULL
 #endif
 
-#ifndef CODES
-#define CODES NULL
+#ifndef NCK_ISA_neon_dot
+#define igemm_codes NULL
 #endif
 #define TABLE                                                                                         \
     .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps, \
@@ -560,7 +549,7 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,
                                                   .pack = igemm_pack,
                                                   .pack_a = igemm_pack,
                                                   .sums = igemm_sums,
-                                                  .codes = {CODES}};
+                                                  .codes = igemm_codes};
 
 #ifdef __AVX512VNNI__
 #include "kernels/cpu/gemm/igemm_tiles.inc"

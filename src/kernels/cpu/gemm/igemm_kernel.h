@@ -121,7 +121,7 @@ typedef struct nck_igemm_table {
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;
-    nck_igemm_codes *codes[2]; /* of mr - 1 and of mr rows, which most tiles have; NULL: there are none */
+    nck_igemm_codes *codes; /* of mr rows, which most tiles have; NULL: there is none */
 } nck_igemm_table;
 
 #endif

@@ -7,6 +7,8 @@
 #include "kernels/cpu/quant/qconv.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/gemm/igemm_kernel.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/quant/qconv_job.h"
 
@@ -179,7 +181,8 @@ static void qconv_item(void *ctx, int64_t item) {
     const nck_qconv_job *j = ctx;
     const nck_qconv_args *a = j->a;
     int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
-    int64_t from = j->places * block / j->blocks, end = j->places * (block + 1) / j->blocks;
+    int64_t step = nck_isa_get()->igemm->mr, steps = nc_ceil_div(j->places, step); /* of whole tiles */
+    int64_t from = steps * block / j->blocks * step, end = nc_min64(j->places, steps * (block + 1) / j->blocks * step);
     patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0, .channels = a->C / a->group};
     p.x = (const uint8_t *)a->x + i * j->plane * a->C + g * p.channels;
     nck_igemm_args m = qconv_product(j, &p, i, g);
