@@ -195,6 +195,13 @@ static bool qconv_in_place(const nck_qconv_args *a) {
     return true;
 }
 
+/* As many for each thread, where one image is all there is; none is less than a tile. */
+static int64_t blocks_of(const nck_qconv_args *a, int64_t places, int threads) {
+    int64_t blocks = nc_ceil_div(places, nck_igemm_block_rows(terms_of(a)));
+    if (a->N * a->group > 1) return blocks;
+    return nc_min64(nc_ceil_div(places, nck_isa_get()->igemm->mr), nc_round_up(blocks, threads));
+}
+
 /* Channels last on both sides. */
 static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *workspace, nc_pool *pool) {
     nck_qconv_job j = {.a = a,
@@ -209,7 +216,7 @@ static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *works
         return;
     }
     j.bytes_lane = nck_igemm_block_bytes(terms_of(a), true);
-    j.blocks = nc_ceil_div(j.places, nck_igemm_block_rows(terms_of(a)));
+    j.blocks = blocks_of(a, j.places, pool ? nc_pool_threads(pool) : 1);
     if (j.w == NULL) {
         nck_qconv_pack(a, workspace + r->packed, workspace + r->order);
         j.w = workspace + r->packed;
