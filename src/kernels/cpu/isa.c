@@ -36,6 +36,7 @@
 #define HAS_neon_i8mm(cpu) ((cpu)->neon && (cpu)->dotprod && (cpu)->i8mm)
 #define HAS_avx_vnni(cpu) ((cpu)->avx2_fma && (cpu)->f16c && (cpu)->avx_vnni)
 #define HAS_avx512_vnni(cpu) (cpu)->avx512_vnni
+#define HAS_avx512_amx(cpu) ((cpu)->avx512_vnni && (cpu)->amx)
 #define NEEDS_portable ""
 #define NEEDS_neon "Advanced SIMD"
 #define NEEDS_avx2 "AVX2, FMA and F16C"
@@ -44,11 +45,14 @@
 #define NEEDS_neon_i8mm "the matrix instructions of 8-bit integers"
 #define NEEDS_avx_vnni "AVX-VNNI"
 #define NEEDS_avx512_vnni "AVX-512 VNNI"
+#define NEEDS_avx512_amx "AMX for 8-bit integers, which the system must allow"
 
 #define EXTERN(table, id) extern const struct nck_##table##_table nck_##table##_##id;
 #define ISA(name, arch, flags) ISA_##arch(NCK_ISA_TABLES(EXTERN, name))
 #define PART(name, arch, flags, only) ISA_##arch(EXTERN(only, name))
+#define ALSO(name, arch, only) PART(name, arch, "", only)
 #include "kernels/cpu/isa.list"
+#undef ALSO
 #undef ISA
 #undef PART
 
@@ -69,13 +73,16 @@ HAS_FN(neon_dot)
 HAS_FN(neon_i8mm)
 HAS_FN(avx_vnni)
 HAS_FN(avx512_vnni)
+HAS_FN(avx512_amx)
 
 static const isa_row isa_rows[] = {
 #define FIELD(table, id) .table = &nck_##table##_##id,
 #define ROW(id, fields) {NEEDS_##id, isa_has_##id, {.name = #id, fields}},
 #define ISA(name, arch, flags) ISA_##arch(ROW(name, NCK_ISA_TABLES(FIELD, name)))
 #define PART(name, arch, flags, only) ISA_##arch(ROW(name, FIELD(only, name)))
+#define ALSO(name, arch, only) PART(name, arch, "", only)
 #include "kernels/cpu/isa.list"
+#undef ALSO
 #undef ISA
 #undef PART
 };

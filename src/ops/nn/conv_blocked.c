@@ -3,6 +3,7 @@
  * only the output is blocked. Where one block holds all channels (CUDA), this is the layout with channels last, and the
  * weight is a constant. The subgraph `body`, if there is one, holds element formulas done to the result: its input 0 is
  * the convolution's sum, the others are the node's inputs from 3 on (plan/lower_epilogue.c). */
+#include "kernels/cpu/conv/conv_blocked.h"
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
@@ -31,6 +32,7 @@ static bool weight_dims(const nc_value *w, int rank, int64_t *dims) {
 
 static bool groups_fit(int64_t C, int64_t K, int64_t group, int64_t block) {
     if (block == NC_BLOCK_ALL || group == 1) return true;
+    if (nck_conv_merges(C, K, group, block)) return true;
     return (C == group && K == group) || (C / group % block == 0 && K / group % block == 0);
 }
 
@@ -56,7 +58,7 @@ bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     k->why = "the weight is no constant";
     if (k->block == NC_BLOCK_ALL && !constant) return false;
     C = w[1] * group; /* the input's own dim may be known only in the run */
-    k->why = "groups are not whole blocks of channels";
+    k->why = "groups are neither whole blocks of channels nor parts of one";
     if (group < 1 || !groups_fit(C, w[0], group, k->block)) return false;
     k->why = "the number of channels is not known";
     if (k->block == NC_BLOCK_ALL && !nc_dim_is_const(x->dims[1], &C)) return false;

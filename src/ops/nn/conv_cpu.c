@@ -1,5 +1,6 @@
 /* ops/nn/conv_cpu.c: Conv, ConvTranspose and their gradients on the CPU: one to three spatial dims. Plain convolutions
- * go over columns, those with one channel per group directly; gradients over channels in blocks where they can. */
+ * go over columns, those with one channel per group and few outputs directly; gradients over channels in blocks where
+ * they can. */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_back.h"
 #include "kernels/cpu/conv/conv_cols.h"
@@ -109,6 +110,8 @@ static void strides_of(const nc_tensor *t, int64_t strides[5]) {
     }
 }
 
+enum { FEW_OUTPUTS = 8 }; /* of one channel: with so many it is cheaper to lay its windows out once for all of them */
+
 /* A shape's own products do not overflow where its tensors exist. */
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     nck_conv_shape s = nc_conv_shape_of(state, &in[0], &in[1], &out[0]);
@@ -124,7 +127,7 @@ nc_code nc_conv_run(const nc_call *c) {
     NC_TRY(nc_conv_check(c, &s, c->in[0]->dims[1]));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     strides_of(c->in[0], strides);
-    if (s.C == s.group)
+    if (s.C == s.group && s.K < FEW_OUTPUTS * s.group)
         nck_conv_depthwise(&s, c->in[0]->data, strides, c->in[1]->data, bias, c->out[0]->data, c->pool);
     else
         nck_conv_cols(&s, c->in[0]->data, strides, c->in[1]->data, bias, c->out[0]->data, c->workspace, c->pool);

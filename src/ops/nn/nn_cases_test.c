@@ -123,6 +123,8 @@ const nc_case nc_nn_cases[] = {
     {"conv_groups", BIAS("<group = 2, dilations = [2, 1]>", "float[1,4,6,5]", "float[6,2,2,2]", "float[6]")},
     {"conv_depthwise", CONV("<group = 3, pads = [1, 1, 1, 1]>", "float[2,3,4,4]", "float[3,1,3,3]")},
     {"conv_line", BIAS("<strides = [2], pads = [1, 1]>", "float[2,3,n]", "float[4,3,3]", "float[4]")},
+    {"conv_line_of_one", BIAS("<strides = [3], pads = [2, 1]>", "float[2,1,9]", "float[9,1,5]", "float[9]")},
+    {"conv_many_of_one", CONV("<group = 2, pads = [1, 1, 0, 1]>", "float[1,2,4,5]", "float[16,1,2,3]")},
     {"conv_same_upper", CONV("<auto_pad = \"SAME_UPPER\", strides = [2, 2]>", "float[1,2,5,6]", "float[2,2,3,2]")},
     {"conv_same_lower", CONV("<auto_pad = \"SAME_LOWER\">", "float[1,2,5,6]", "float[2,2,2,4]")},
     {"conv_valid", CONV("<auto_pad = \"VALID\", kernel_shape = [3, 3]>", "float[1,2,5,6]", "float[2,2,3,3]")},

@@ -165,7 +165,8 @@ static size_t taps_bytes(const nck_window *v) { return nc_align64((size_t)(v->k[
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
-size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form) {
+size_t nck_conv_blocked_workspace(const nck_conv_shape *of, nck_conv_form form) {
+    nck_conv_shape merged = nck_conv_merged(of), *s = &merged;
     if (is_depthwise(s)) return 0;
     if (form == NCK_CONV_WINO) return nck_conv_wino_workspace(s, nck_channel_block());
     bool planes = form == NCK_CONV_PLANES;
@@ -214,13 +215,15 @@ static conv_blocked_job make_job(const nck_conv_blocked_args *a, int threads) {
 }
 
 int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads) {
-    nck_conv_blocked_args a = {.shape = *s, .form = form};
+    nck_conv_blocked_args a = {.shape = nck_conv_merged(s), .form = form};
     conv_blocked_job j = make_job(&a, threads);
     return uncut_items(&j) * j.parts;
 }
 
-void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
+void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool *pool) {
+    nck_conv_blocked_args merged = *of, *a = &merged;
     const nck_conv_shape *s = &a->shape;
+    merged.shape = nck_conv_merged(&of->shape);
     const nck_window *v = &s->w;
     if (v->out[1] == 0 || v->out[2] == 0 || s->K == 0 || s->N == 0) return;
     if (is_depthwise(s)) {

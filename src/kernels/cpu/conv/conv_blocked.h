@@ -23,6 +23,13 @@
 /* Channels of a block, as the kernels in use want them. */
 int64_t nck_channel_block(void);
 
+/* Do groups of so many channels, which fill no block, go several to a block? Their weights for each other are 0 then,
+ * so that a NaN or an infinity spreads over the groups of its block. */
+static inline bool nck_conv_merges(int64_t C, int64_t K, int64_t group, int64_t block) {
+    int64_t inner = C / group;
+    return inner > 1 && inner < block && C == K && block % inner == 0 && C % block == 0;
+}
+
 /* An operand of what is done to the sums: element (n, block, pixel, lane) is at data + n * image + block * block_step,
  * and then at pixel * B + lane (period 0), at the lane alone (period B) or nowhere else (period 1). */
 typedef struct nck_conv_operand {
@@ -66,6 +73,8 @@ int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int 
 /* Weights (K, C/group, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
 size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst);
+/* The same convolution with blocks for groups, where those merge. */
+nck_conv_shape nck_conv_merged(const nck_conv_shape *s);
 
 /* Between dense (N, C, spatial), or (N, spatial, C) with `last`, and blocked (N, ceil(C/B), spatial, B), f32; packing
  * puts 0 into the lanes past C. */

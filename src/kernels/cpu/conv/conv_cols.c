@@ -25,22 +25,36 @@ typedef struct cols_line {
     int64_t at;                /* of the first place inside, in x */
 } cols_line;
 
-static cols_line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
+/* The lines of a tap, one after the other: what all of them share, and where the next one begins. */
+typedef struct cols_walk {
+    int64_t first[NCK_WINDOW_DIMS], low, high; /* the element that place 0 sees; places of a line within the input */
+    int64_t o[NCK_WINDOW_DIMS], left;          /* place; how many are left */
+} cols_walk;
+
+static cols_walk walk_begin(const cols *c, int64_t tap_number) {
     const nck_window *w = c->w;
-    int64_t o[NCK_WINDOW_DIMS] = {p / w->out[2] / w->out[1], p / w->out[2] % w->out[1], p % w->out[2]}, low, high;
-    cols_line l = {.n = nc_min64(w->out[2] - o[2], c->p0 + c->m - p)};
-    for (int d = 0; d < 2; d++) {
-        int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
-        if (i < 0 || i >= w->in[d]) return l;
-        l.at += i * c->step[d];
+    int64_t tap[NCK_WINDOW_DIMS];
+    cols_walk k = {.left = c->m};
+    nck_window_tap(w, tap_number, tap);
+    nck_window_place(w, c->p0, k.o);
+    for (int d = 0; d < NCK_WINDOW_DIMS; d++) k.first[d] = tap[d] * w->dil[d] - w->pad[d];
+    nck_window_places(w, 2, tap[2], &k.low, &k.high);
+    return k;
+}
+
+static cols_line walk_next(const cols *c, cols_walk *k) {
+    const nck_window *w = c->w;
+    int64_t o = k->o[2], i0 = k->o[0] * w->stride[0] + k->first[0], i1 = k->o[1] * w->stride[1] + k->first[1];
+    cols_line l = {.n = nc_min64(w->out[2] - o, k->left)};
+    int64_t low = nc_max64(k->low, o), high = nc_min64(k->high, o + l.n);
+    if (i0 >= 0 && i0 < w->in[0] && i1 >= 0 && i1 < w->in[1] && low < high) {
+        l.before = low - o;
+        l.inside = high - low;
+        l.at = i0 * c->step[0] + i1 * c->step[1] + (low * w->stride[2] + k->first[2]) * c->step[2];
     }
-    nck_window_places(w, 2, tap[2], &low, &high);
-    low = nc_max64(low, o[2]);
-    high = nc_min64(high, o[2] + l.n);
-    if (low >= high) return l;
-    l.before = low - o[2];
-    l.inside = high - low;
-    l.at += (low * w->stride[2] - w->pad[2] + tap[2] * w->dil[2]) * c->step[2];
+    k->left -= l.n;
+    k->o[2] = 0;
+    if (++k->o[1] == w->out[1]) k->o[1] = 0, k->o[0]++;
     return l;
 }
 

@@ -13,7 +13,14 @@ enum { SQUARE = 64 };
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
-size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form) {
+nck_conv_shape nck_conv_merged(const nck_conv_shape *s) {
+    nck_conv_shape m = *s;
+    if (nck_conv_merges(s->C, s->K, s->group, nck_channel_block())) m.group = s->C / nck_channel_block();
+    return m;
+}
+
+size_t nck_conv_packed_weights_bytes(const nck_conv_shape *of, nck_conv_form form) {
+    nck_conv_shape merged = nck_conv_merged(of), *s = &merged;
     int64_t B = nck_channel_block(), taps = s->w.k[1] * s->w.k[2];
     if (form == NCK_CONV_WINO) return nck_conv_wino_weights_bytes(s, B);
     if (is_depthwise(s)) return (size_t)(nc_ceil_div(s->K, B) * taps * B) * sizeof(float);
@@ -29,6 +36,17 @@ static void pack_depthwise(const nck_conv_shape *s, int64_t B, const void *w, fl
     int64_t taps = s->w.k[1] * s->w.k[2];
     for (int64_t k = 0; k < s->K; k++)
         for (int64_t t = 0; t < taps; t++) put(dst + (k / B * taps + t) * B + k % B, w, k * taps + t);
+}
+
+/* (block, tap, channel, lane), 0 but within the groups of `inner` channels. */
+static void pack_merged(const nck_conv_shape *s, int64_t B, int64_t inner, const void *w, float *dst) {
+    int64_t taps = s->w.k[1] * s->w.k[2];
+    memset(dst, 0, (size_t)(s->K * B * taps) * sizeof *dst);
+    for (int64_t k = 0; k < s->K; k++)
+        for (int64_t i = 0; i < inner * taps; i++) {
+            int64_t c = k % B / inner * inner + i / taps, t = i % taps;
+            put(dst + ((k / B * taps + t) * B + c) * B + k % B, w, k * inner * taps + i);
+        }
 }
 
 /* How the weights of one group lie: rows of C * taps numbers for each of K, and what a pair of blocks of K becomes: in
@@ -72,6 +90,10 @@ void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const vo
     if (is_depthwise(s)) {
         if (s->K % B != 0) memset(dst, 0, nck_conv_packed_weights_bytes(s, form));
         pack_depthwise(s, B, w, dst);
+        return;
+    }
+    if (nck_conv_merges(s->C, s->K, s->group, B)) {
+        pack_merged(s, B, C, w, dst);
         return;
     }
     for (int64_t g = 0; g < s->group; g++)

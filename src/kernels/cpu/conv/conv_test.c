@@ -103,6 +103,8 @@ TEST(conv_plain_f64_strided) {
 /* More than shapes[] has: groups of whole blocks, one channel per group, narrow and wide images, whole tiles of every
  * ISA, rows longer than a strip, channels that are summed in several goes. */
 static const conv_2d more_shapes[] = {
+    {2, 32, 6, 7, 32, 3, 3, 8, 1, 1, 1, 1, 1, 1, 1, 1},  {1, 16, 9, 5, 16, 3, 1, 8, 2, 2, 1, 1, 1, 0, 1, 0},
+    {1, 48, 5, 9, 48, 1, 3, 6, 1, 2, 1, 2, 0, 2, 0, 1},
     /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
     {2, 32, 7, 7, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},    {1, 48, 14, 14, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     {1, 20, 9, 15, 50, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},   {1, 24, 10, 9, 30, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0},
@@ -212,9 +214,12 @@ static void check_case(const blocked_case *c) {
     nc_free(one), nc_free(got);
 }
 
-/* Groups that are no whole blocks where blocks are larger are no case of the kernel there. */
+/* Groups that are no whole blocks where blocks are larger, nor parts of one, are no case of the kernel there. */
 static bool is_case(const conv_2d *s) {
-    bool whole = s->C / s->group % 16 == 0 && s->K / s->group % 16 == 0;
+    bool whole = true;
+    for (int64_t b = 8; b <= 16; b *= 2)
+        whole = whole && ((s->C / s->group % b == 0 && s->K / s->group % b == 0) ||
+                          nck_conv_merges(s->C, s->K, s->group, b));
     return s->group == 1 || (s->group == s->C && s->group == s->K) || whole;
 }
 

@@ -2,9 +2,9 @@
  * igemm_kernel.h for what a panel is.
  *
  * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
- * of nr columns, each with all of K, then the sums of all columns, then for each panel and block of terms whether
- * neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows an item packs its own, and
- * does all columns; with few, all of A is packed first.
+ * of nr columns, each with all of K, then the sums of all columns and the largest of |b| in each panel, then for each
+ * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns.
+ * With many rows an item packs its own, and does all columns; with few, all of A is packed first.
  *
  * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
  * each of all rows and 3 panels of columns. */
@@ -23,7 +23,8 @@ enum {
     BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
-    ALONE_WORK = 1 << 18   /* of a product that wakes no thread */
+    ALONE_WORK = 1 << 18,  /* of a product that wakes no thread */
+    MOST_A = 128           /* |a| of a panel of int8, the only ones whose sums are said to be small */
 };
 
 typedef struct igemm_run {
@@ -44,6 +45,7 @@ static int64_t igemm_terms(const nck_igemm_table *u, int64_t K) { return nc_roun
 typedef struct packed_b {
     uint8_t *panels;
     int32_t *sums;  /* (panels * nr) */
+    int32_t *most;  /* (panels): of nck_igemm_most */
     uint8_t *exact; /* (panels, blocks) */
     int64_t bytes_panel, blocks;
 } packed_b;
@@ -53,9 +55,10 @@ static size_t igemm_layout_b(const nck_igemm_table *u, int64_t K, int64_t N, voi
     p->bytes_panel = igemm_terms(u, K) * u->nr;
     p->blocks = nc_ceil_div(K, NCK_IGEMM_BLOCK);
     size_t sums = nc_align64((size_t)(panels * p->bytes_panel) + NCK_IGEMM_OVERREAD);
-    size_t exact = sums + nc_align64((size_t)(panels * u->nr) * sizeof(int32_t));
+    size_t exact = sums + nc_align64((size_t)(panels * (u->nr + 1)) * sizeof(int32_t));
     p->panels = at;
     p->sums = (int32_t *)((char *)at + sums);
+    p->most = p->sums + panels * u->nr;
     p->exact = (uint8_t *)at + exact;
     return exact + nc_align64((size_t)(panels * p->blocks));
 }
@@ -96,6 +99,7 @@ static void igemm_pack_panel(void *ctx, int64_t p) {
     int32_t sums[NCK_IGEMM_MAX_NR];
     u->sums(groups, u->nr, dst, false, sums);
     memcpy(j->to.sums + first, sums, (size_t)u->nr * sizeof *sums);
+    j->to.most[p] = u->most(groups, (const int8_t *)dst);
     for (int64_t k = 0; k < j->to.blocks; k++)
         j->to.exact[p * j->to.blocks + k] =
             u->pair_limit >= 256 ||
@@ -141,7 +145,7 @@ static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *
     if (room != NULL) g->rows(g->rows_ctx, i, n, room);
     row_walk w = row_walk_of(n, panels);
     for (int64_t p = 0; p < panels; p++, row_walk_next(&w))
-        r->u->pack(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
+        r->u->pack_a(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
                    dst + w.at * terms);
 }
 
@@ -191,6 +195,7 @@ typedef struct panel_columns {
     const int32_t *sum;
     int32_t zero[NCK_IGEMM_MAX_NR];
     bool any_zero;
+    bool codes; /* tiles may be multiplied and stored at once */
     int64_t j;
     nck_igemm_columns read;
 } panel_columns;
@@ -207,7 +212,10 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
     c->j = p * r->u->nr;
     c->any_zero = igemm_b_zeros(r, p, c->zero);
     if (igemm_one_zero(r)) igemm_a_zeros(r, 0, 1, &zero);
-    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, c->sum, &c->read);
+    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, (float)b->most[p] * MOST_A, c->sum, &c->read);
+    bool codes = g->out.type == NC_UINT8 || g->out.type == NC_INT8, alike = igemm_one_zero(r) && g->out.a_scales == 1;
+    c->codes = r->u->codes != NULL && codes && c->read.near && !c->any_zero && alike && g->out.c_cs == 1 &&
+               c->j + r->u->nr <= g->N;
 }
 
 /* A panel of `rows` rows from i on with the columns c. */
@@ -217,7 +225,14 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
     int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR];
     int64_t groups = nc_ceil_div(g->K, r->u->group);
     bool one = igemm_one_zero(r);
-    r->u->micro[rows](groups, a, c->b, c->exact, acc);
+    if (c->codes && rows == r->u->mr) {
+        r->u->codes(groups, a, c->b, &c->read, &g->out, (uint8_t *)g->out.c + i * g->out.c_rs + c->j);
+        return;
+    }
+    if (r->u->tiles != NULL)
+        r->u->tiles(rows, groups, a, c->b, acc);
+    else
+        r->u->micro[rows](groups, a, c->b, c->exact, acc);
     if (!one || c->any_zero) igemm_a_zeros(r, i, rows, zero);
     if (c->any_zero) { /* once per tile: little beside the product */
         r->u->sums(groups, rows, a, true, rest);
@@ -241,12 +256,14 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, r->g->K);
     packed_b b;
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
+    if (r->u->tiles != NULL) r->u->tiles_open();
     for (; p < end; p++) {
         panel_columns c;
         igemm_read_panel(r, &b, p, &c);
         row_walk w = row_walk_of(n, panels);
         for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c);
     }
+    if (r->u->tiles != NULL) r->u->tiles_close();
 }
 
 int64_t nck_igemm_block_rows(int64_t K) {
@@ -256,7 +273,7 @@ int64_t nck_igemm_block_rows(int64_t K) {
 }
 
 static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K) {
-    return nc_align64((size_t)(rows * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
+    return nc_align64((size_t)(nc_round_up(rows, u->mr) * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
 }
 
 /* The least and the largest block have room: fewer rows where K is larger make the bytes of a block go up and down. */

@@ -148,15 +148,33 @@ static void igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool
     }
 }
 
+#ifdef NCK_ISA_neon_dot
+static int32_t igemm_most(int64_t groups, const int8_t *panel) {
+    uint32x4_t sum[NV] = {vdupq_n_u32(0)};
+    uint32_t most = 0;
+    for (int64_t g = 0; g < groups; g++) UNROLL
+    for (int v = 0; v < NV; v++, panel += VL * GROUP)
+        sum[v] = vdotq_u32(sum[v], vreinterpretq_u8_s8(vabsq_s8(vld1q_s8(panel))), vdupq_n_u8(1));
+    for (int v = 0; v < NV; v++) most = vmaxvq_u32(sum[v]) > most ? vmaxvq_u32(sum[v]) : most;
+    return most < INT32_MAX ? (int32_t)most : INT32_MAX;
+}
+#else
+/* Nobody asks here. */
+static int32_t igemm_most(int64_t groups, const int8_t *panel) {
+    (void)groups, (void)panel;
+    return INT32_MAX;
+}
+#endif
+
 /* ---- elements by elements ---- */
 
 typedef int32_t lanes_v __attribute__((vector_size(VL * 4)));
 
 ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+#ifdef __AVX512BW__
     __m128i v = _mm_loadu_si128((const __m128i *)p);
     return (lanes_v)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
-#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+#elif defined __AVX2__
     __m128i v = _mm_loadl_epi64((const __m128i *)p);
     return (lanes_v)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
@@ -174,9 +192,9 @@ ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
 
 /* a has 8 bits, b 9: on x86 the products of the low halves, which is one instruction where that of words is two. */
 ALWAYS lanes_v igemm_times(lanes_v a, lanes_v b, bool is_signed) {
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+#ifdef __AVX512BW__
     if (!is_signed) return (lanes_v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+#elif defined __AVX2__
     if (!is_signed) return (lanes_v)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #else
     (void)is_signed;
@@ -240,9 +258,24 @@ static bool igemm_is_finite(const float *scale) {
     return sum == 0;
 }
 
+#ifdef NCK_ISA_neon_dot
+/* See nck_igemm_columns. An offset too large for float to hold exactly is too large anyway. */
+static bool igemm_near(const uint32_t *offset, const float *scale, float most) {
+    uint32x4_t well = vdupq_n_u32(UINT32_MAX);
+    UNROLL
+    for (int j = 0; j < NR; j += VL) {
+        float32x4_t all = vabsq_f32(vcvtq_f32_s32(vreinterpretq_s32_u32(vld1q_u32(offset + j))));
+        all = vaddq_f32(all, vdupq_n_f32(most));
+        well = vandq_u32(well, vcltq_f32(all, vdupq_n_f32(NCK_CODES_SMALL)));
+        well = vandq_u32(well, vcaltq_f32(vmulq_f32(all, vld1q_f32(scale + j)), vdupq_n_f32(NCK_CODES_NEAR)));
+    }
+    return vminvq_u32(well) != 0;
+}
+#endif
+
 /* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
-static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32_t a_zero, const int32_t *b_sum,
-                          nck_igemm_columns *c) {
+static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32_t a_zero, float most,
+                          const int32_t *b_sum, nck_igemm_columns *c) {
     uint32_t offset[NR];
     float b_scale[NR];
     igemm_read_words(o->sum_bias ? o->sum_bias + j : NULL, cols, offset);
@@ -257,6 +290,11 @@ static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32
     else
         memcpy(c->scale, b_scale, sizeof b_scale);
     c->finite = igemm_is_finite(c->scale);
+#ifdef NCK_ISA_neon_dot
+    c->near = igemm_near(offset, c->scale, most);
+#else
+    c->near = most < 0;
+#endif
 }
 
 static void igemm_true_sums(const nck_igemm_tile *t, int64_t r, uint32_t *restrict s) {
@@ -315,13 +353,15 @@ static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
         igemm_to_codes(s, scale, o->y_zero, o->type == NC_INT8 ? -128 : 0, row);
 }
 
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
-/* Codes in whole rows with finite scales of one A, what quantized networks store: without a detour over memory. */
+#ifdef __AVX512BW__
+/* Codes in whole rows with finite scales of one A, or numbers, what quantized networks store: without a detour over
+ * memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     const nck_igemm_columns *c = t->columns;
-    if (o->type != NC_INT8 && o->type != NC_UINT8) return false;
-    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || !c->finite || o->c_cs != 1) return false;
+    bool number = o->type == NC_FLOAT;
+    if (o->type == NC_INT32 || (!number && !c->finite)) return false;
+    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1) return false;
     int low = o->type == NC_INT8 ? -128 : 0;
     const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
                  most = _mm512_set1_ps((float)(low + 255 - o->y_zero));
@@ -336,11 +376,17 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
         part[v] = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
     }
     for (int64_t r = 0; r < t->rows; r++) {
-        char *to = (char *)o->c + (t->i + r) * o->c_rs + t->j;
+        int64_t at = (t->i + r) * o->c_rs + t->j;
+        char *to = (char *)o->c + at;
         UNROLL
         for (int v = 0; v < NV; v++) {
             __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset[v]);
             __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
+            if (number) {
+                if (o->bias) q = _mm512_add_ps(q, _mm512_loadu_ps(c->bias + v * VL));
+                _mm512_mask_storeu_ps((float *)o->c + at + v * VL, part[v], q);
+                continue;
+            }
             q = _mm512_min_ps(_mm512_max_ps(q, least), most);
             __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);
             _mm_mask_storeu_epi8(to + v * VL, part[v], _mm512_cvtepi32_epi8(code));
@@ -370,7 +416,7 @@ ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_c
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         igemm_scaled_row(c, acc, q);
-        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed));
+        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed, false));
         if (!whole) memcpy(to, codes, (size_t)cols);
     }
 }
@@ -402,6 +448,31 @@ ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
     else
         igemm_plain_codes(whole, t, &c, o->type == NC_INT8);
 }
+
+#ifdef NCK_ISA_neon_dot
+/* See nck_igemm_codes. Sums begin at their offsets and never leave the registers. */
+static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                        const nck_igemm_out *o, uint8_t *to) {
+    const int16x8_t zero = vdupq_n_s16((int16_t)o->y_zero);
+    const bool is_signed = o->type == NC_INT8;
+    vi acc[MR][NV];
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        acc[0][v] = vaddq_s32(vld1q_s32(columns->offset + v * VL), vdupq_n_s32(NCK_CODES_BITS));
+        UNROLL
+        for (int r = 1; r < MR; r++) acc[r][v] = acc[0][v];
+    }
+    igemm_groups(MR, false, groups, a, b, acc);
+    UNROLL
+    for (int r = 0; r < MR; r++, to += o->c_rs) {
+        float32x4_t q[NV];
+        UNROLL
+        for (int v = 0; v < NV; v++)
+            q[v] = vmulq_f32(nck_codes_small(acc[r][v]), vld1q_f32(columns->scale + v * VL));
+        vst1q_u8(to, nck_codes_narrow(q, zero, is_signed, true));
+    }
+}
+#endif
 
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
@@ -438,7 +509,7 @@ __attribute__((noinline)) static void igemm_store_rows(const nck_igemm_tile *t) 
     const nck_igemm_out *o = t->out;
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
     int64_t es = bytes ? 1 : 4;
-    uint32_t rows[MR * NR];
+    uint32_t rows[NCK_IGEMM_MAX_MR * NR];
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
         bool whole = o->c_cs == 1 && t->cols == NR;
@@ -457,23 +528,39 @@ static void igemm_store(const nck_igemm_tile *t) {
 #elif defined NCK_ISA_neon_dot
 #include "kernels/cpu/gemm/igemm_depth_dot.inc"
 #else
-enum { DEPTH_WIDTH = 0, DEPTH_DOTS = false };
+enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
+#define DEPTH_FORM NCK_DEPTH_PAIRS
 #define igemm_depthwise NULL
 #endif
 
+#ifndef NCK_ISA_neon_dot
+#define igemm_codes NULL
+#endif
+#define TABLE                                                                                         \
+    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps, \
+    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE,                 \
+    .depthwise = igemm_depthwise, .columns = igemm_columns, .store = igemm_store
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
-const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
-                                                  .nr = NR,
+const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,
+                                                  .mr = MR,
                                                   .group = GROUP,
-                                                  .a_signed = A_SIGNED,
-                                                  .pair_limit = PAIR_LIMIT,
                                                   .micro = {EACH_ROWS(MICRO)},
                                                   .pack = igemm_pack,
+                                                  .pack_a = igemm_pack,
                                                   .sums = igemm_sums,
-                                                  .taps = igemm_taps,
-                                                  .depth_width = DEPTH_WIDTH,
-                                                  .depth_dots = DEPTH_DOTS,
-                                                  .depthwise = igemm_depthwise,
-                                                  .columns = igemm_columns,
-                                                  .store = igemm_store};
+                                                  .codes = igemm_codes};
+
+#ifdef __AVX512VNNI__
+#include "kernels/cpu/gemm/igemm_tiles.inc"
+extern const nck_igemm_table nck_igemm_avx512_amx;
+const nck_igemm_table nck_igemm_avx512_amx = {TABLE,
+                                              .mr = 2 * TILE_ROWS,
+                                              .group = TILE_TERMS,
+                                              .tiles = igemm_tiles,
+                                              .tiles_open = igemm_tiles_open,
+                                              .tiles_close = igemm_tiles_close,
+                                              .pack = igemm_tiles_pack,
+                                              .pack_a = igemm_tiles_rows,
+                                              .sums = igemm_tiles_sums};
+#endif

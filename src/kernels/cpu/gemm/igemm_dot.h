@@ -8,6 +8,7 @@
  *   packing  lines_16(src, ks, flip, dst): 16 lanes of one group from GROUP lines ks apart; lines_few: FEW of them
  *            terms_4x4(src, ls, flip, dst, step), where it is: 4 groups of 4 lanes ls apart, each group's side by side
  *   sums     igemm_sum_lanes: of SUM_LANES lanes whose groups lie `step` bytes apart
+ * AVX-512 with VNNI serves AMX as well, which multiplies tiles: igemm_tiles.inc.
  * NEON's matrix instructions (DOT_SQUARES) multiply two rows with two columns at a time: igemm_squares.inc. */
 #ifndef NCK_IGEMM_DOT_H
 #define NCK_IGEMM_DOT_H
@@ -22,7 +23,7 @@
 #define ROWS_8(X) ROWS_6(X) X(7) X(8)
 #define ROWS_12(X) ROWS_8(X) X(9) X(10) X(11) X(12)
 
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+#ifdef __AVX512BW__
 #include <immintrin.h>
 enum { GROUP = 4, VL = 16, MR = 12, NV = 2, A_SIGNED = false };
 #define EACH_ROWS ROWS_12
@@ -35,7 +36,7 @@ DOT_INLINE vi vi_splat(const void *p) {
     memcpy(&w, p, sizeof w);
     return _mm512_set1_epi32(w);
 }
-#ifdef NCK_ISA_avx512_vnni
+#ifdef __AVX512VNNI__
 #define PAIR_LIMIT 256
 DOT_INLINE vi vi_dot(vi acc, vi a, vi b) { return _mm512_dpbusd_epi32(acc, a, b); }
 DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) { return vi_dot(acc, a, b); }
@@ -51,7 +52,7 @@ DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) {
 }
 #endif
 
-#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+#elif defined __AVX2__
 #include <immintrin.h>
 enum { GROUP = 4, VL = 8, MR = 4, NV = 2, A_SIGNED = false };
 #define EACH_ROWS ROWS_4
@@ -64,7 +65,7 @@ DOT_INLINE vi vi_splat(const void *p) {
     memcpy(&w, p, sizeof w);
     return _mm256_set1_epi32(w);
 }
-#ifdef NCK_ISA_avx_vnni
+#ifdef __AVXVNNI__
 #define PAIR_LIMIT 256
 DOT_INLINE vi vi_dot(vi acc, vi a, vi b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
 DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) { return vi_dot(acc, a, b); }

@@ -4,6 +4,8 @@
  * product of a few terms (one instruction) finds them together. Terms and lanes past the edge are 0. An example: 5
  * terms of 2 lanes in groups of 4 are
  *     a00 a01 a02 a03  a10 a11 a12 a13    a04 0 0 0  a14 0 0 0
+ * Where tiles are there, panels of A are rows as they lie, each filled up with 0 to whole groups; groups of B are 16
+ * such small ones of 4 terms, and what a panel of A lacks of mr rows is read and not used.
  * B is packed as int8, A as int8 or uint8 (a_signed); elements of the other kind are moved by 128, and so is their zero
  * point.
  *
@@ -16,20 +18,26 @@
 #include "kernels/cpu/gemm/igemm.h"
 
 #define NCK_IGEMM_BLOCK 64
-#define NCK_IGEMM_MAX_MR 12
+#define NCK_IGEMM_MAX_MR 32
+#define NCK_IGEMM_MICROS 12 /* most rows of kernels that are made for a number of rows */
 #define NCK_IGEMM_MAX_NR 32
-#define NCK_IGEMM_MAX_GROUP 8
 #define NCK_IGEMM_PLACES 4
 #define NCK_IGEMM_MAX_DEPTH 64 /* most channels of a depthwise convolution at a time */
 #define NCK_IGEMM_OVERREAD 64  /* bytes behind a panel that a kernel may read or packing may write */
 
 /* acc[r*nr + j] = sum over the groups of row r of a times column j of b. exact[k]: of block k. */
 typedef void nck_igemm_micro(int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact, int32_t *acc);
+/* The same of any number of rows, between a call of tiles_open and one of tiles_close. */
+typedef void nck_igemm_tiles(int64_t rows, int64_t groups, const uint8_t *a, const int8_t *b, int32_t *acc);
+typedef void nck_igemm_turn(void);
 /* A panel of K terms of `lanes` lanes, `width` apart: elements src[l*ls + k*ks] with flip's bits turned over. */
 typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
                             uint8_t flip, uint8_t *dst);
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
+
+/* At least the largest sum of |b| over a column of a panel of B. */
+typedef int32_t nck_igemm_most(int64_t groups, const int8_t *panel);
 
 /* acc[r*nr + j] = sum over t of at[r*taps + t][c + j] * b[t*ld + j]: elements by elements, as depthwise convolutions
  * have them, for at most NCK_IGEMM_PLACES rows. nr bytes of each are read; b has at most 9 bits. */
@@ -42,9 +50,10 @@ typedef struct nck_igemm_columns {
     float scale[NCK_IGEMM_MAX_NR];    /* that of the sums where A has one, else B's */
     float bias[NCK_IGEMM_MAX_NR];
     bool finite; /* all scales are */
+    bool near;   /* sums with their offsets are less than 2^22 and, scaled, less than 2^15 with any zero point */
 } nck_igemm_columns;
-/* Columns [j, j + cols). a_zero: of all rows. */
-typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero,
+/* Columns [j, j + cols). a_zero: of all rows. most: no sum of products is larger. */
+typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero, float most,
                                     const int32_t *b_sum, nck_igemm_columns *c);
 
 /* rows x cols sums from (i, j) on: acc + offset - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
@@ -58,15 +67,23 @@ typedef struct nck_igemm_tile {
 } nck_igemm_tile;
 typedef void nck_igemm_store(const nck_igemm_tile *t);
 
+/* Both at once, of all columns of a panel, near ones with one zero point for A and none for B; to: where the tile's
+ * codes begin. */
+typedef void nck_igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
+                             const nck_igemm_out *out, uint8_t *to);
+
+/* How four taps of a channel are added: as pairs of neighbours, which are exact in int16 (see above); as dot products
+ * of the lanes of 16 bytes that x86 shuffles in; as dot products of int8. Dots have no limit. */
+typedef enum nck_depth_form { NCK_DEPTH_PAIRS, NCK_DEPTH_LANES, NCK_DEPTH_DOTS } nck_depth_form;
+
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
- * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. Neighbouring weights are exact in int16 (see above),
- * but for dots, which have no such limit. For dots and windows of 3 x 3 with strides of 1 and 2 quads are the window's
- * columns, so that those of neighbouring places overlap; next is quads otherwise. */
+ * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. For NCK_DEPTH_DOTS and windows of 3 x 3 with strides of
+ * 1 and 2 quads are the window's columns, so that those of neighbouring places overlap; next is quads otherwise. */
 typedef struct nck_igemm_depth {
     int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
-    uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for dots int8 */
+    uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for NCK_DEPTH_DOTS int8 */
     bool is_signed;                   /* y is */
-    bool small;                       /* all sums with their offsets are less than 2^22 */
+    bool near;                        /* all sums are, see nck_igemm_columns */
     int zero;                         /* of y */
     const int8_t *w;                  /* (quads, 4 * depth_width), as nck_igemm_weave says */
     const int32_t *offset;            /* (depth_width), in the order of nck_igemm_sum_at */
@@ -74,31 +91,37 @@ typedef struct nck_igemm_depth {
 } nck_igemm_depth;
 typedef void nck_igemm_depthwise(const nck_igemm_depth *d, int64_t places, const uint8_t *const *at, uint8_t *y);
 
-/* Where the weight of tap t of a quad and channel c stands: dots have the taps of a channel side by side, else pairs of
- * taps of the low halves of lanes of 16 channels come, then of the high ones, taps 0 and 1 before 2 and 3. */
-static inline int64_t nck_igemm_weave(bool dots, int64_t t, int64_t c, int64_t width) {
-    if (dots) return c * 4 + t;
-    return (t / 2 * 2 + c % 16 / 8) * width + c / 16 * 16 + c % 8 * 2 + t % 2;
-}
 /* Where the sum of channel c stands. */
-static inline int64_t nck_igemm_sum_at(bool dots, int64_t c, int64_t width) {
-    if (dots) return c;
+static inline int64_t nck_igemm_sum_at(nck_depth_form form, int64_t c, int64_t width) {
+    if (form == NCK_DEPTH_DOTS) return c;
     return c % 16 / 4 * (width / 4) + c / 16 * 4 + c % 4;
+}
+/* Where the weight of tap t of a quad and channel c stands: dots have the taps of a channel side by side, in the order
+ * of the sums. Of pairs those of the low halves of lanes of 16 channels come first, then those of the high ones, taps 0
+ * and 1 before 2 and 3. */
+static inline int64_t nck_igemm_weave(nck_depth_form form, int64_t t, int64_t c, int64_t width) {
+    if (form != NCK_DEPTH_PAIRS) return nck_igemm_sum_at(form, c, width) * 4 + t;
+    return (t / 2 * 2 + c % 16 / 8) * width + c / 16 * 16 + c % 8 * 2 + t % 2;
 }
 
 typedef struct nck_igemm_table {
     int mr, nr, group;
     bool a_signed;
     int pair_limit;                               /* 256: always exact */
-    nck_igemm_micro *micro[NCK_IGEMM_MAX_MR + 1]; /* by rows, 1..mr */
-    nck_igemm_pack *pack;
+    nck_igemm_micro *micro[NCK_IGEMM_MICROS + 1]; /* by rows, 1..mr, where there are no tiles */
+    nck_igemm_tiles *tiles;                       /* NULL: none */
+    nck_igemm_turn *tiles_open, *tiles_close;
+    nck_igemm_pack *pack, *pack_a;
     nck_igemm_sums *sums;
+    nck_igemm_most *most;
     nck_igemm_taps *taps;
-    int depth_width;                /* 0: only taps are there */
-    bool depth_dots;                /* four taps of a channel are one dot product */
+    int depth_width; /* 0: only taps are there */
+    nck_depth_form depth_form;
+    bool depth_twice; /* channels of at most half a width stand twice, in both halves: two places go together */
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;
+    nck_igemm_codes *codes; /* of mr rows, which most tiles have; NULL: there is none */
 } nck_igemm_table;
 
 #endif

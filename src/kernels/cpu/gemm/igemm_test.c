@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "tests/check.h"
 
+#include <math.h>
+
 /* Every fifth element is at one of the ends, so that neighbours leave 16 bits in some blocks and not in others. */
 static void fill(uint8_t *p, int64_t n, uint32_t seed, bool extremes) {
     for (int64_t i = 0; i < n; i++) {
@@ -26,6 +28,7 @@ static const struct {
     {515, 18, 33, 0, 0, 1, 2, 2}, {3, 260, 21, 0, 0, 0, 1, 2},  {0, 5, 5, 0, 0, 0, 0, 0},
     {5, 0, 5, 0, 0, 0, 1, 1},     {5, 7, 0, 0, 0, 0, 1, 1},     {25, 64, 130, 0, 0, 1, 1, 0},
     {24, 31, 64, 0, 0, 0, 0, 0},  {13, 70, 259, 1, 0, 0, 2, 2}, {2100, 5, 1030, 0, 0, 0, 1, 1},
+    {2, 48, 2100, 0, 0, 1, 0, 0}, {7, 48, 2100, 0, 0, 0, 1, 0},
 };
 enum { N_PRODUCTS = sizeof products / sizeof *products };
 
@@ -106,11 +109,13 @@ static void operands_free(operands *o) {
     nc_free(o->sum_bias), nc_free(o->got), nc_free(o->want), nc_free(o->packed), nc_free(o->workspace);
 }
 
-static void check_product(int i, nc_dtype a_type, nc_dtype b_type) {
+/* bias: times that of the sums. */
+static void check_product(int i, nc_dtype a_type, nc_dtype b_type, float y_scale, int32_t bias) {
     int64_t M = products[i].M, N = products[i].N, K = products[i].K;
     bool ta = products[i].turn_a, tb = products[i].turn_b;
     operands o;
     REQUIRE(operands_make(i, &o));
+    for (int64_t k = 0; k <= N; k++) o.sum_bias[k] *= bias;
     nck_igemm_args g = {.M = M,
                         .N = N,
                         .K = K,
@@ -126,12 +131,12 @@ static void check_product(int i, nc_dtype a_type, nc_dtype b_type) {
                         .b_cs = tb ? K : 1,
                         .b_zero = products[i].zb ? o.zb : NULL,
                         .b_zeros = products[i].zb == 2 && N > 0 ? N : 1,
-                        .out = {.sum_bias = i % 2 ? o.sum_bias : NULL,
+                        .out = {.sum_bias = i % 2 || bias > 1 ? o.sum_bias : NULL,
                                 .a_scale = o.scales,
                                 .a_scales = i % 3 == 0 && M > 0 ? M : 1,
                                 .b_scale = o.scales + M,
                                 .b_scales = i % 3 != 1 && N > 0 ? N : 1,
-                                .y_scale = 0.07f,
+                                .y_scale = y_scale,
                                 .y_zero = 3}};
     check_forms(&g, &o);
     operands_free(&o);
@@ -141,9 +146,21 @@ TEST(igemm_against_three_loops) {
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < N_PRODUCTS; i++) {
-            check_product(i, i % 2 ? NC_UINT8 : NC_INT8, NC_INT8);
-            check_product(i, i % 2 ? NC_INT8 : NC_UINT8, NC_UINT8);
+            check_product(i, i % 2 ? NC_UINT8 : NC_INT8, NC_INT8, 0.07f, 1);
+            check_product(i, i % 2 ? NC_INT8 : NC_UINT8, NC_UINT8, 0.07f, 1);
         }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
+/* Sums whose codes are near the zero point, far from it, past every integer and no numbers; sums that are not small. */
+TEST(igemm_codes_near_and_far) {
+    static const float scales[] = {7e-2f, 1e-5f, 1e-7f, 1e-38f, 0, INFINITY, NAN};
+    static const int rows[] = {11, 14, 16}; /* of few terms, of few columns, of many terms */
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int i = 0; i < 3; i++)
+            for (int s = 0; s < 14; s++) check_product(rows[i], NC_UINT8, NC_INT8, scales[s % 7], s < 7 ? 1 : 4000);
     }
     CHECK(nck_isa_set_for_test(NULL));
 }

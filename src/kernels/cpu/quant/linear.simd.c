@@ -66,7 +66,7 @@ static void linear_to_codes_one(const float *x, nck_linear_one p, uint8_t *y) {
             q[k] = vminq_f32(vmaxq_f32(vmulq_f32(v, by), least), most);
             q[k] = vfmaq_f32(q[k], vfmsq_f32(v, q[k], scale), by);
         }
-        vst1q_u8(y + i, nck_codes_narrow(q, zero, p.low < 0));
+        vst1q_u8(y + i, nck_codes_narrow(q, zero, p.low < 0, false));
     }
 }
 
@@ -238,7 +238,7 @@ static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t 
         linear_numbers(b + i, vb, more);
         UNROLL
         for (int k = 0; k < 4; k++) q[k] = vaddq_f32(q[k], more[k]);
-        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0));
+        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0, false));
     }
 }
 #else
@@ -270,16 +270,41 @@ static void linear_add(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nc
     memcpy(y + i, ends[2], (size_t)(n - i));
 }
 
+#ifdef NCK_ISA_neon
+/* Kept in registers, which compilers do not do. NaN is passed over. */
+static int64_t linear_range_blocks(const float *x, int64_t n, float *lows, float *highs) {
+    enum { VECTORS = 4 };
+    float32x4_t low[VECTORS], high[VECTORS];
+    int64_t i = 0;
+    for (int k = 0; k < VECTORS; k++) low[k] = vld1q_f32(lows + 4 * k), high[k] = vld1q_f32(highs + 4 * k);
+    for (; i + 4 * VECTORS <= n; i += 4 * VECTORS) {
+        UNROLL
+        for (int k = 0; k < VECTORS; k++) {
+            float32x4_t v = vld1q_f32(x + i + 4 * k);
+            low[k] = vbslq_f32(vcltq_f32(v, low[k]), v, low[k]);
+            high[k] = vbslq_f32(vcgtq_f32(v, high[k]), v, high[k]);
+        }
+    }
+    for (int k = 0; k < VECTORS; k++) vst1q_f32(lows + 4 * k, low[k]), vst1q_f32(highs + 4 * k, high[k]);
+    return i;
+}
+#else
 static void linear_widen(const float *restrict x, float *restrict low, float *restrict high) {
     for (int i = 0; i < LEN; i++) low[i] = x[i] < low[i] ? x[i] : low[i];
     for (int i = 0; i < LEN; i++) high[i] = x[i] > high[i] ? x[i] : high[i];
 }
 
+static int64_t linear_range_blocks(const float *x, int64_t n, float *lows, float *highs) {
+    int64_t i = 0;
+    for (; i + LEN <= n; i += LEN) linear_widen(x + i, lows, highs);
+    return i;
+}
+#endif
+
 static void linear_range(const float *x, int64_t n, float *low, float *high) {
     float lows[LEN], highs[LEN];
-    int64_t i = 0;
     for (int k = 0; k < LEN; k++) lows[k] = *low, highs[k] = *high;
-    for (; i + LEN <= n; i += LEN) linear_widen(x + i, lows, highs);
+    int64_t i = linear_range_blocks(x, n, lows, highs);
     for (int k = 0; i < n; i++, k++) {
         lows[k] = x[i] < lows[k] ? x[i] : lows[k];
         highs[k] = x[i] > highs[k] ? x[i] : highs[k];

@@ -7,6 +7,8 @@
 #include "kernels/cpu/quant/qconv.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/gemm/igemm_kernel.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/quant/qconv_job.h"
 
@@ -36,12 +38,26 @@ typedef struct patches {
     int64_t channels; /* of the group */
 } patches;
 
+/* Of windows over a few channels runs are shorter than a call of memcpy takes: in two pieces that may overlap. */
+static void copy_run(uint8_t *restrict to, const uint8_t *restrict from, int64_t n) {
+    if (n >= 8 && n <= 16)
+        memcpy(to, from, 8), memcpy(to + n - 8, from + n - 8, 8);
+    else if (n > 16 && n <= 32)
+        memcpy(to, from, 16), memcpy(to + n - 16, from + n - 16, 16);
+    else
+        memcpy(to, from, (size_t)n);
+}
+
 /* The taps of one row of the window at x + `row`, elements from + t * dilation of [0, in): as bytes to `to`. */
 static uint8_t *copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *to) {
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
     int64_t n = a->window[last], dilation = a->dilation[last], width = a->in[last], c = p->channels;
     if (dilation == 1 && a->group == 1) {
+        if (from >= 0 && from + n <= width) {
+            copy_run(to, p->x + (row + from) * c, n * c);
+            return to + n * c;
+        }
         int64_t first = nc_min64(n, nc_max64(0, -from)), end = nc_max64(first, nc_min64(n, width - from));
         memset(to, p->zero, (size_t)(first * c));
         if (end > first) memcpy(to + first * c, p->x + (row + from + first) * c, (size_t)((end - first) * c));
@@ -165,7 +181,8 @@ static void qconv_item(void *ctx, int64_t item) {
     const nck_qconv_job *j = ctx;
     const nck_qconv_args *a = j->a;
     int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
-    int64_t from = j->places * block / j->blocks, end = j->places * (block + 1) / j->blocks;
+    int64_t step = nck_isa_get()->igemm->mr, steps = nc_ceil_div(j->places, step); /* of whole tiles */
+    int64_t from = steps * block / j->blocks * step, end = nc_min64(j->places, steps * (block + 1) / j->blocks * step);
     patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0, .channels = a->C / a->group};
     p.x = (const uint8_t *)a->x + i * j->plane * a->C + g * p.channels;
     nck_igemm_args m = qconv_product(j, &p, i, g);
@@ -176,6 +193,13 @@ static bool qconv_in_place(const nck_qconv_args *a) {
     for (int d = 0; d < a->n_spatial; d++)
         if (a->window[d] != 1 || a->stride[d] != 1 || a->pad[d] != 0 || a->in[d] != a->out[d]) return false;
     return true;
+}
+
+/* As many for each thread, where one image is all there is; none is less than a tile. */
+static int64_t blocks_of(const nck_qconv_args *a, int64_t places, int threads) {
+    int64_t blocks = nc_ceil_div(places, nck_igemm_block_rows(terms_of(a)));
+    if (a->N * a->group > 1) return blocks;
+    return nc_min64(nc_ceil_div(places, nck_isa_get()->igemm->mr), nc_round_up(blocks, threads));
 }
 
 /* Channels last on both sides. */
@@ -192,7 +216,7 @@ static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *works
         return;
     }
     j.bytes_lane = nck_igemm_block_bytes(terms_of(a), true);
-    j.blocks = nc_ceil_div(j.places, nck_igemm_block_rows(terms_of(a)));
+    j.blocks = blocks_of(a, j.places, pool ? nc_pool_threads(pool) : 1);
     if (j.w == NULL) {
         nck_qconv_pack(a, workspace + r->packed, workspace + r->order);
         j.w = workspace + r->packed;

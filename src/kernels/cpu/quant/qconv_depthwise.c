@@ -8,14 +8,16 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv_job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PLACES = NCK_IGEMM_MAX_MR, /* of a tile */
-    SIDE = 3,                  /* of windows whose columns are quads */
+    PLACES = 12, /* of a tile */
+    SIDE = 3,    /* of windows whose columns are quads */
     MAX_NR = NCK_IGEMM_MAX_NR,
-    SMALL = 1 << 21, /* two of these are what nck_igemm_depth calls so */
+    SMALL = 1 << 21, /* two of these are what nck_igemm_columns calls so */
+    NEAR = 31000,    /* and less than what it calls near */
     EXACT = 128      /* neighbouring weights whose products with 255 fit int16 */
 };
 
@@ -32,7 +34,7 @@ typedef struct depth {
     float *scale;
     int64_t quads, width; /* width: a power of two */
     int64_t next;         /* quads from place to place; fewer than quads: they are columns of the window */
-    bool small;           /* sums with offsets are */
+    bool near;            /* sums with offsets are */
 } depth;
 
 static int64_t depth_ld(int64_t C) { return nc_round_up(C, 64); }
@@ -117,7 +119,9 @@ static void depth_tile(const depth *d, const uint8_t *const *at, int64_t n, int6
 
 /* ---- four taps at a time ---- */
 
-static uint8_t depth_flip(const depth *d) { return (d->j->a->x_type == NC_INT8) == d->u->depth_dots ? 0 : 0x80; }
+static uint8_t depth_flip(const depth *d) {
+    return (d->j->a->x_type == NC_INT8) == (d->u->depth_form == NCK_DEPTH_DOTS) ? 0 : 0x80;
+}
 
 /* Are products of two neighbouring taps exact in int16, for n channels? */
 static bool depth_is_exact(const int32_t *restrict w, const int32_t *restrict other, int64_t n) {
@@ -149,27 +153,35 @@ static int64_t depth_next(const depth *d) {
     const nck_qconv_args *a = d->j->a;
     int last = a->n_spatial - 1;
     int64_t stride = a->stride[last];
-    bool columns = d->u->depth_dots && d->taps == SIDE * SIDE && a->window[last] == SIDE;
+    bool columns = d->u->depth_form == NCK_DEPTH_DOTS && d->taps == SIDE * SIDE && a->window[last] == SIDE;
     return columns && a->dilation[last] == 1 && stride < SIDE ? stride : d->quads;
+}
+
+/* Do the channels of the width that begins at `first` stand twice? */
+static bool depth_twice(const depth *d, int64_t first) {
+    return d->u->depth_twice && 2 * (d->j->a->C - first) <= d->width;
 }
 
 /* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
 static bool depth_weave(depth *d) {
     int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
-    bool dots = d->u->depth_dots;
+    nck_depth_form form = d->u->depth_form;
     for (int64_t t = 0; t < d->taps; t++) {
         const int32_t *w = d->w + t * d->ld, *other = t % 2 == 1 ? w - d->ld : t + 1 < d->taps ? w + d->ld : w;
-        if (dots ? !depth_is_byte(w, C) : !depth_is_exact(w, other, C)) return false;
+        if (form == NCK_DEPTH_PAIRS ? !depth_is_exact(w, other, C) : !depth_is_byte(w, C)) return false;
     }
     memset(d->woven, 0, (size_t)(d->ld * d->quads * 4));
-    for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(dots, 0, c, width);
+    for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(form, 0, c, width);
     for (int64_t t = 0; t < d->taps; t++) {
         bool columns = d->next < d->quads;
         int64_t quad = columns ? t % SIDE : t / 4, lane = columns ? t / SIDE : t % 4;
-        int8_t *to = d->woven + quad * 4 * width + nck_igemm_weave(dots, lane, 0, width);
+        int8_t *to = d->woven + quad * 4 * width + nck_igemm_weave(form, lane, 0, width);
         const int32_t *w = d->w + t * d->ld;
         for (int64_t first = 0; first < C; first += width, to += bytes)
-            for (int64_t c = 0; c < nc_min64(width, C - first); c++) to[place[c]] = (int8_t)w[first + c];
+            for (int64_t c = 0; c < nc_min64(width, C - first); c++) {
+                to[place[c]] = (int8_t)w[first + c];
+                if (depth_twice(d, first)) to[place[c + width / 2]] = to[place[c]];
+            }
     }
     return true;
 }
@@ -179,20 +191,25 @@ static bool depth_by_fours(depth *d) {
     const nck_qconv_args *a = d->j->a;
     int nr = d->u->nr;
     d->quads = depth_quads(d->taps), d->width = d->u->depth_width, d->next = depth_next(d);
-    d->small = d->taps * 128 * 128 < SMALL;
+    float most = (float)d->taps * 128 * 128;
+    d->near = most < SMALL;
     if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
     memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
     memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
-    uint32_t moved = depth_flip(d) == 0 ? 0 : d->u->depth_dots ? (uint32_t)-128 : 128;
+    uint32_t moved = depth_flip(d) == 0 ? 0 : d->u->depth_form == NCK_DEPTH_DOTS ? (uint32_t)-128 : 128;
     for (int64_t first = 0; first < a->C; first += nr) {
         const nck_igemm_columns *k = &d->columns[first / nr];
         if (!k->finite) return false;
         for (int64_t c = first; c < nc_min64(first + nr, a->C); c++) {
-            int64_t to = c & ~(d->width - 1);
-            to += nck_igemm_sum_at(d->u->depth_dots, c - to, d->width);
+            int64_t from = c & ~(d->width - 1), to = from + nck_igemm_sum_at(d->u->depth_form, c - from, d->width);
             d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
             d->scale[to] = k->scale[c - first];
-            d->small = d->small && d->offset[to] < SMALL && d->offset[to] > -SMALL;
+            if (depth_twice(d, from)) {
+                int64_t twin = from + nck_igemm_sum_at(d->u->depth_form, c - from + d->width / 2, d->width);
+                d->offset[twin] = d->offset[to], d->scale[twin] = d->scale[to];
+            }
+            float sum = most + fabsf((float)d->offset[to]);
+            d->near = d->near && sum < 2 * SMALL && sum * fabsf(d->scale[to]) < NEAR;
         }
     }
     return true;
@@ -216,7 +233,7 @@ static void depth_row_by_fours(const depth *d, const uint8_t *x, const int64_t *
                                                .ld = a->K,
                                                .flip = depth_flip(d),
                                                .is_signed = a->y.type == NC_INT8,
-                                               .small = d->small,
+                                               .near = d->near,
                                                .zero = a->y.y_zero,
                                                .w = d->woven + c * step,
                                                .offset = d->offset + c,
@@ -243,8 +260,8 @@ static void depth_item(void *ctx, int64_t item) {
         depth_row_by_fours(d, x, rows, row, out.c);
         return;
     }
-    for (int64_t o = 0; o < width; o += d->u->mr) {
-        int64_t n = nc_min64(d->u->mr, width - o);
+    for (int64_t o = 0, n; o < width; o += n) {
+        n = nc_min64(nc_min64(PLACES, d->u->mr), width - o);
         depth_point(d, x, rows, o, n, d->taps, at);
         for (int64_t c = 0; c < a->C; c += d->u->nr) depth_tile(d, at, n, c, row * width + o, &out);
     }
@@ -260,7 +277,7 @@ void nck_qconv_depthwise(const nck_qconv_job *j, int64_t taps, char *room, nc_po
     d.offset = (int32_t *)room, d.scale = (float *)(d.offset + d.ld), d.woven = (int8_t *)(d.scale + d.ld);
     depth_weights(&d);
     for (int64_t c = 0; c < a->C; c += d.u->nr)
-        d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, d.sums + c, &d.columns[c / d.u->nr]);
+        d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, INFINITY, d.sums + c, &d.columns[c / d.u->nr]);
     if (!depth_by_fours(&d)) d.woven = NULL;
     nc_parallel(pool, a->N * (j->places / a->out[a->n_spatial - 1]), depth_item, &d);
 }

@@ -10,14 +10,28 @@
 
 #define NCK_CODES_INLINE __attribute__((always_inline)) static inline
 
-/* saturate(round(q) + zero); NaN counts as 0. */
-NCK_CODES_INLINE uint8x16_t nck_codes_narrow(const float32x4_t *q, int16x8_t zero, bool is_signed) {
+#define NCK_CODES_NEAR 0x1.fp14f /* numbers below this are near */
+#define NCK_CODES_WHOLE 0x1.8p23f /* leaves no room for a fraction; a whole number added to it is its last bits */
+enum { NCK_CODES_BITS = 0x4b400000, NCK_CODES_SMALL = 1 << 22 }; /* its bits, and what may be added to it */
+
+/* A small sum with NCK_CODES_BITS added to it, as a number. */
+NCK_CODES_INLINE float32x4_t nck_codes_small(int32x4_t sum) {
+    return vsubq_f32(vreinterpretq_f32_s32(sum), vdupq_n_f32(NCK_CODES_WHOLE));
+}
+
+/* Rounded, from two vectors; near: a constant where inlined. */
+NCK_CODES_INLINE int16x8_t nck_codes_round(float32x4_t a, float32x4_t b, bool near) {
+    const float32x4_t whole = vdupq_n_f32(NCK_CODES_WHOLE);
+    if (near)
+        return vuzp1q_s16(vreinterpretq_s16_f32(vaddq_f32(a, whole)), vreinterpretq_s16_f32(vaddq_f32(b, whole)));
+    return vqmovn_high_s32(vqmovn_s32(vcvtnq_s32_f32(a)), vcvtnq_s32_f32(b));
+}
+
+/* saturate(round(q) + zero); NaN counts as 0, but where all are near. */
+NCK_CODES_INLINE uint8x16_t nck_codes_narrow(const float32x4_t *q, int16x8_t zero, bool is_signed, bool near) {
     int16x8_t h[2];
     UNROLL
-    for (int k = 0; k < 2; k++) {
-        int16x4_t low = vqmovn_s32(vcvtnq_s32_f32(q[2 * k]));
-        h[k] = vqaddq_s16(vqmovn_high_s32(low, vcvtnq_s32_f32(q[2 * k + 1])), zero);
-    }
+    for (int k = 0; k < 2; k++) h[k] = vqaddq_s16(nck_codes_round(q[2 * k], q[2 * k + 1], near), zero);
     if (is_signed) return vreinterpretq_u8_s8(vqmovn_high_s16(vqmovn_s16(h[0]), h[1]));
     return vqmovun_high_s16(vqmovun_s16(h[0]), h[1]);
 }
