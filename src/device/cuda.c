@@ -319,11 +319,13 @@ static nc_code cuda_compile(nc_device *d, const char *source, const char *entry,
 
 static nc_code cuda_compile_wait(nc_device *d, nc_diag *diag) { return nc_cuda_modules_wait(enter(d)->modules, diag); }
 
-/* A kernel that waits for those before it by itself may be placed on the GPU while they run. */
-static CUresult launch_early(const nc_cuda *c, CUfunction f, nc_dim3 grid, nc_dim3 block, unsigned bytes_shared,
-                             CUstream s, void **args) {
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                               .value.programmaticStreamSerializationAllowed = 1};
+/* A kernel that waits for those before it by itself may be placed on the GPU while they run. cluster: blocks along y */
+static CUresult launch_early(const nc_cuda *c, CUfunction f, nc_dim3 grid, nc_dim3 block, unsigned cluster,
+                             unsigned bytes_shared, CUstream s, void **args) {
+    CUlaunchAttribute how_else[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                      .value.programmaticStreamSerializationAllowed = 1},
+                                     {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                      .value.clusterDim = {1, cluster, 1}}};
     CUlaunchConfig how = {.gridDimX = grid.x,
                           .gridDimY = grid.y,
                           .gridDimZ = grid.z,
@@ -332,15 +334,15 @@ static CUresult launch_early(const nc_cuda *c, CUfunction f, nc_dim3 grid, nc_di
                           .blockDimZ = block.z,
                           .sharedMemBytes = bytes_shared,
                           .hStream = s,
-                          .attrs = &early,
-                          .numAttrs = 1};
+                          .attrs = how_else,
+                          .numAttrs = cluster > 1 ? 2 : 1};
     return c->api->cuLaunchKernelEx(&how, f, args, NULL);
 }
 
 enum { EARLY_MAJOR = 9 }; /* compute capability that has such launches */
 
-static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
-                                    unsigned bytes_shared, void **args, nc_diag *diag) {
+nc_code nc_cuda_launch_clusters(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
+                                unsigned cluster, unsigned bytes_shared, void **args, nc_diag *diag) {
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
@@ -348,7 +350,7 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
     CUfunction handle = atomic_load(&f->handle);
     NC_TRY(sync_if_no_stream(c, s, diag));
     if (f->early && c->major >= EARLY_MAJOR)
-        NC_TRY(nc_cuda_check(launch_early(c, handle, grid, block, bytes_shared, nc_cuda_stream(s), args),
+        NC_TRY(nc_cuda_check(launch_early(c, handle, grid, block, cluster, bytes_shared, nc_cuda_stream(s), args),
                              "cuLaunchKernelEx", diag));
     else
         TRY_CU(cuLaunchKernel,
@@ -356,6 +358,11 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
                diag);
     nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
+}
+
+static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
+                                    unsigned bytes_shared, void **args, nc_diag *diag) {
+    return nc_cuda_launch_clusters(d, s, f, grid, block, 1, bytes_shared, args, diag);
 }
 
 static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }

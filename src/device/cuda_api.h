@@ -166,6 +166,7 @@ typedef enum nc_cuda_library {
     NC_CUDA_lt,
     NC_CUDA_dnn,
     NC_CUDA_change, /* functions of the driver that change recorded graphs */
+    NC_CUDA_boxes,  /* the one that describes boxes of a matrix */
     NC_CUDA_N_LIBRARIES
 } nc_cuda_library;
 
@@ -221,6 +222,9 @@ CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's str
 bool nc_cuda_captures_itself(void);                        /* what this thread queues is recorded, and not done yet */
 /* NC_CUDA_WORKSPACE bytes that kernels on s may use, made before the first of them. NULL: there was none. */
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s);
+/* launch_function with clusters of that many blocks along y, on GPUs of compute capability 9 on. */
+NC_MUST nc_code nc_cuda_launch_clusters(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
+                                        unsigned cluster, unsigned bytes_shared, void **args, nc_diag *diag);
 /* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. NULL: no workspace. */
 void *nc_cuda_counters(nc_device *d, const nc_stream *s);
 

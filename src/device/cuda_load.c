@@ -34,6 +34,7 @@ static library libraries[NC_CUDA_N_LIBRARIES] = {
     [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, "cu13:cublas", false, INSTALL("nvidia-cublas"), "", false},
     [NC_CUDA_dnn] = {"libcudnn.so.%d", {9}, "cudnn:cu13", true, INSTALL("nvidia-cudnn-cu13"), "", false},
     [NC_CUDA_change] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", "", false},
+    [NC_CUDA_boxes] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", "", false},
 };
 static nc_cuda_api api;
 

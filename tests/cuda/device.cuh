@@ -304,6 +304,9 @@ static inline void standin_ptx_ld_global_L1__no_allocate_L2__128B_v4_u32(unsigne
     const unsigned *from = (const unsigned *)p;
     a = from[0], b = from[1], c = from[2], d = from[3];
 }
+static inline void standin_ptx_ld_global_cg_v4_u32(unsigned &a, unsigned &b, unsigned &c, unsigned &d, const void *p) {
+    standin_ptx_ld_global_L1__no_allocate_L2__128B_v4_u32(a, b, c, d, p);
+}
 
 /* ---- half types, as cuda_fp16.h and cuda_bf16.h name them ---- */
 struct __half {

@@ -18,6 +18,7 @@ struct cudnnContext {
 #define X(library, returns, name, arguments) X_##library(returns, name, arguments)
 #define X_dnn(returns, name, arguments) __attribute__((visibility("default"))) returns name arguments;
 #define X_change(returns, name, arguments)
+#define X_boxes(returns, name, arguments)
 #define X_lt(returns, name, arguments)
 #define X_cuda(returns, name, arguments)
 #define X_nvrtc(returns, name, arguments)

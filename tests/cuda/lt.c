@@ -52,6 +52,7 @@ typedef struct product {
 #define X_nvrtc(returns, name, arguments)
 #define X_dnn(returns, name, arguments)
 #define X_change(returns, name, arguments)
+#define X_boxes(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 

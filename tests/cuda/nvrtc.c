@@ -47,6 +47,7 @@ struct _nvrtcProgram {
 #define X_lt(returns, name, arguments)
 #define X_dnn(returns, name, arguments)
 #define X_change(returns, name, arguments)
+#define X_boxes(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 

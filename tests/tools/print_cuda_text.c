@@ -65,6 +65,7 @@ static void print_files(void) {
                    "norm_grad_narrow norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns gemv_narrow gemv_rows");
+        if (floats[i] == NC_FLOAT16 || floats[i] == NC_BFLOAT16) print_file(NCK_CUDA_TEXT_gemv_bulk, floats[i], "", "");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
@@ -124,8 +125,8 @@ static void print_attention_few(void) {
     char define[160];
     for (int i = 0; i < 4; i++) {
         nc_dtype mask = i == 0 ? NC_UNDEFINED : i == 1 ? NC_BOOL : types[i];
-        nck_cuda_attn_few_define(32 << i, mask, i == 2, 1 << i, define, sizeof define);
-        print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few");
+        nck_cuda_attn_few_define(256 >> i, mask, i == 2, 1 << (i < 2 ? i : 2), define, sizeof define);
+        print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few attend_splits");
     }
 }
 
@@ -167,6 +168,8 @@ static void print_gemv(void) {
     for (int i = 0; i < 9; i++) {
         nc_text define = {0};
         nck_cuda_gemv_define(&define, i % 3 != 1, i % 3 != 0 ? &p : NULL);
+        if (types[i / 3] != NC_FLOAT)
+            print_file(NCK_CUDA_TEXT_gemv_bulk, types[i / 3], define.failed ? "#error out of memory\n" : define.s, "");
         print_file(NCK_CUDA_TEXT_gemv, types[i / 3], define.failed ? "#error out of memory\n" : define.s,
                    "gemv_columns gemv_narrow gemv_rows");
         nc_text_release(&define);

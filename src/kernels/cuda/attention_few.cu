@@ -2,18 +2,22 @@
  * front: LANES (a power of two; 8 * LANES is not less than the columns of q, k and v) and ROWS (rows of a block).
  *
  * A row is one query of one of the heads that share keys; all of them are met with each key that is read. The keys are
- * cut into splits, a block each; within a block LANES lanes share a key, 8 columns a lane. Each such slot keeps the
- * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits in their order by the
- * block of them that is done last. Rows that are new are read where they lie and put into the caches on the way.
- * Accumulation: in f32. */
+ * dealt to splits, a block each; within a block LANES lanes share a key, 8 columns a lane. Each such slot keeps the
+ * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits in their order: those of
+ * a cluster in the shared memory of its first block, others by the block of them that is done last. The first keys are
+ * under way before the kernel in front has ended, where it does not write them. Rows that are new are read where they
+ * lie and put into the caches on the way. Accumulation: in f32. */
 #define BEGINS_EARLY 1
+#if !defined STANDIN && __CUDA_ARCH__ >= 900
+#define CLUSTERS 1
+#endif
 #ifndef LANES
 #define LANES 8
 #endif
 #ifndef ROWS
 #define ROWS 1
 #endif
-enum { WARPS = 4, SLOTS = 32 / LANES, V = 8, AT_ONCE = ROWS > 4 ? 2 : 4 };
+enum { WARPS = 8, SLOTS = 32 / LANES, V = 8, AT_ONCE = ROWS > 2 || sizeof(S) > 2 ? 2 : 4, OF_CLUSTER = 8 };
 
 /* Rows at[b] on of the caches, whose lines are dense: k, v (batch, head of keys, n, columns). Mirrors nck_cuda_attn_new
  * in attention_few.h. */
@@ -27,9 +31,10 @@ struct new_args {
 struct few_args {
     attn_args a;
     int64_t n_splits, group; /* group: heads that share keys */
-    float *partial; /* (batch, head, query, split, cols_v + 2): result, largest score, sum; NULL: one split */
+    float *partial; /* lines of the splits */
     uint32_t *counters; /* (batch, head of keys, rows / ROWS), all 0 */
     new_args fresh;     /* n 0: none */
+    int64_t ahead;      /* k and v lie in vectors, and the kernel in front does not write them */
     fault_site site;
 };
 
@@ -52,7 +57,7 @@ DEVICE void hold_line(const S *line, int64_t column, int c, int n, int vectors, 
         if (c < n)
 #pragma unroll
             for (int i = 0; i < WORDS; i += 4)
-                *(vec<uint32_t, 4> *)&x.w[i] = vec_at<4>((const uint32_t *)(line + c) + i);
+                *(vec<uint32_t, 4> *)&x.w[i] = far_at((const uint32_t *)(line + c) + i);
         return;
     }
 #pragma unroll
@@ -168,27 +173,37 @@ DEVICE float bias_of(const attn_args &a, const M *line, int j) {
     return 0;
 }
 
-/* Keys from j on, AT_ONCE of those that come to this slot. */
-enum { KEYS_APART = WARPS * SLOTS };
+/* Keys j, j + apart ... below end, AT_ONCE of them; those that are new from where they lie. */
 struct keys_held { line_held k[AT_ONCE], v[AT_ONCE]; };
-DEVICE void hold_keys(const attn_args &a, const attn_head &h, const new_rows &fresh, int j, int end, int c,
-                      keys_held &x) {
+DEVICE void hold_keys(const attn_args &a, const S *k, const S *v, const new_rows &fresh, int j, int apart, int end,
+                      int c, int vectors, keys_held &x) {
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-        int64_t at = j + u * KEYS_APART, i = new_row_of(fresh, (int)at);
+        int64_t at = j + u * apart, i = new_row_of(fresh, (int)at);
         if (at >= end) break;
         bool old = i >= fresh.n;
-        hold_line(old ? h.k + at * a.k.row : fresh.k + i * a.cols, a.k.column, c, (int)a.cols, a.vectors, x.k[u]);
-        hold_line(old ? h.v + at * a.v.row : fresh.v + i * a.cols_v, a.v.column, c, (int)a.cols_v, a.vectors, x.v[u]);
+        hold_line(old ? k + at * a.k.row : fresh.k + i * a.cols, a.k.column, c, (int)a.cols, vectors, x.k[u]);
+        hold_line(old ? v + at * a.v.row : fresh.v + i * a.cols_v, a.v.column, c, (int)a.cols_v, vectors, x.v[u]);
+    }
+}
+/* Those of them that are new once more. */
+DEVICE void hold_new(const attn_args &a, const new_rows &fresh, int j, int apart, int end, int c, int vectors,
+                     keys_held &x) {
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        int at = j + u * apart, i = new_row_of(fresh, at);
+        if (at >= end || i >= fresh.n) continue;
+        hold_line(fresh.k + i * a.cols, a.k.column, c, (int)a.cols, vectors, x.k[u]);
+        hold_line(fresh.v + i * a.cols_v, a.v.column, c, (int)a.cols_v, vectors, x.v[u]);
     }
 }
 
 /* The scores of held keys, -inf for those that are not seen. */
 DEVICE void score_keys(const attn_args &a, const attn_head &h, const few_queries &x, const keys_held &held, int j,
-                       int end, float (&s)[AT_ONCE][ROWS]) {
+                       int apart, int end, float (&s)[AT_ONCE][ROWS]) {
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-        int at = j + u * KEYS_APART;
+        int at = j + u * apart;
         float k[V];
         floats_of(held.k[u], k);
 #pragma unroll
@@ -214,9 +229,9 @@ DEVICE void bring_to(few_row &r, float most) {
 }
 
 DEVICE void meet_keys(const attn_args &a, const attn_head &h, const few_queries &x, const keys_held &held, int j,
-                      int end, few_row (&rows)[ROWS]) {
+                      int apart, int end, few_row (&rows)[ROWS]) {
     float s[AT_ONCE][ROWS];
-    score_keys(a, h, x, held, j, end, s);
+    score_keys(a, h, x, held, j, apart, end, s);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         float most = rows[r].top;
@@ -226,7 +241,7 @@ DEVICE void meet_keys(const attn_args &a, const attn_head &h, const few_queries 
     }
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-        int at = j + u * KEYS_APART;
+        int at = j + u * apart;
         float v[V];
         floats_of(held.v[u], v);
 #pragma unroll
@@ -252,80 +267,63 @@ DEVICE void join_slots(few_row &r) {
     }
 }
 
-/* What the splits know of a row: a line for each. */
-DEVICE float *lines_of(const few_args &f, const row_place &p) {
-    int64_t row = (p.batch * f.a.q_heads + p.head) * f.a.n_queries + p.query;
-    return f.partial + row * f.n_splits * (f.a.cols_v + 2);
+/* What a split knows of a row: its result, the largest score, the sum. Lines of all splits lie in `partial`, (batch *
+ * head of keys, rows / ROWS, split, row), or of a cluster in the shared memory of its first block. */
+enum { COLS = LANES * V, LINE = COLS + 2, LINES = ROWS * LINE };
+DEVICE float *lines_here(const few_args &f) {
+    return f.partial + (int64_t)(blockIdx.y * gridDim.z + blockIdx.z) * (OF_CLUSTER * LINES);
+}
+DEVICE void put_line(float *to, float v) {
+#ifdef CLUSTERS
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(to), first;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(first) : "r"(at));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" : : "r"(first), "f"(v) : "memory");
+#else
+    *to = v;
+#endif
+}
+DEVICE void put_split(float *line, int c, const few_row &x) {
+#pragma unroll
+    for (int e = 0; e < V; e++) put_line(line + c + e, x.y[e]);
+    if (c == 0) put_line(line + COLS, x.top), put_line(line + COLS + 1, x.sum);
 }
 
-/* The result of row i, or its part of it. */
-DEVICE void put_row(const few_args &f, int i, int c, const few_row &r) {
+DEVICE void put_result(const few_args &f, int i, int c, float y, float sum) {
     const attn_args &a = f.a;
+    if (i >= f.group * a.n_queries || c >= a.cols_v) return;
     row_place p = place_of_row(f, i);
-    float by = r.sum == 0 ? 0.0f : 1 / r.sum, *part = lines_of(f, p) + blockIdx.x * (a.cols_v + 2);
-    attn_head h = head_of_row(f, p);
-#pragma unroll
-    for (int e = 0; e < V; e++) {
-        if (c + e >= a.cols_v) break;
-        if (f.partial)
-            part[c + e] = r.y[e];
-        else
-            h.y[p.query * a.y.row + (c + e) * a.y.column] = to<S>::put(r.y[e] * by);
-    }
-    if (f.partial && c == 0) part[a.cols_v] = r.top, part[a.cols_v + 1] = r.sum;
+    head_of_row(f, p).y[p.query * a.y.row + c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : y / sum);
 }
 
-/* Row i of all splits, by one warp. What the first AHEAD of them hold is under way while the weights are found. */
-enum { MAX_SPLITS = 256, COLS_JOINED = (LANES * V + 31) / 32, AHEAD = COLS_JOINED > 2 ? 8 : 16 };
-DEVICE void join_row_splits(const few_args &f, int i, float *weight) {
-    const attn_args &a = f.a;
-    row_place p = place_of_row(f, i);
-    int line = (int)a.cols_v + 2, n = (int)f.n_splits, lane = threadIdx.x % 32;
-    const float *part = lines_of(f, p), *tops = part + a.cols_v;
-    float ahead[AHEAD][COLS_JOINED], y[COLS_JOINED] = {0}, top = -INF, sum = 0;
+/* Rows first.. of all splits. */
+DEVICE void join_splits(const few_args &f, int first, const float *lines) {
+    for (int i = threadIdx.x; i < ROWS * COLS; i += WARPS * 32) {
+        const float *line = lines + i / COLS * LINE;
+        float top = -INF, y = 0, sum = 0;
 #pragma unroll
-    for (int s = 0; s < AHEAD; s++)
+        for (int s = 0; s < OF_CLUSTER; s++) top = attn_larger(top, line[s * LINES + COLS]);
 #pragma unroll
-        for (int c = 0; c < COLS_JOINED; c++)
-            ahead[s][c] = s < n && lane + 32 * c < a.cols_v ? __ldcg(part + s * line + lane + 32 * c) : 0.0f;
-    for (int s = lane; s < n; s += 32) top = attn_larger(top, __ldcg(tops + s * line));
-    for (int d = 16; d > 0; d >>= 1) top = attn_larger(top, __shfl_xor_sync(0xffffffffu, top, d));
-    for (int s = lane; s < n; s += 32) {
-        weight[s] = power_of_2(__ldcg(tops + s * line) - attn_base(top));
-        sum += weight[s] * __ldcg(tops + s * line + 1);
+        for (int s = 0; s < OF_CLUSTER; s++) {
+            float by = power_of_2(line[s * LINES + COLS] - attn_base(top));
+            y = fma(line[s * LINES + i % COLS], by, y), sum = fma(line[s * LINES + COLS + 1], by, sum);
+        }
+        put_result(f, first + i / COLS, i % COLS, y, sum);
     }
-    for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    __syncwarp();
-#pragma unroll 1
-    for (int first = 0; first < n; first += AHEAD)
-#pragma unroll
-        for (int s = 0; s < AHEAD; s++)
-#pragma unroll
-            for (int c = 0; c < COLS_JOINED; c++) {
-                if (first + s < n) y[c] = fma(ahead[s][c], weight[first + s], y[c]);
-                if (first + AHEAD + s < n && lane + 32 * c < a.cols_v)
-                    ahead[s][c] = __ldcg(part + (first + AHEAD + s) * line + lane + 32 * c);
-            }
-    attn_head h = head_of_row(f, p);
-#pragma unroll
-    for (int c = 0; c < COLS_JOINED; c++)
-        if (lane + 32 * c < a.cols_v)
-            h.y[p.query * a.y.row + (lane + 32 * c) * a.y.column] = to<S>::put(sum == 0 ? 0.0f : y[c] / sum);
-    __syncwarp();
 }
 
+#ifndef CLUSTERS
 /* Are all splits of this block's rows done? Of one block true: it is the last. */
 DEVICE bool is_last_split(const few_args &f) {
     __shared__ bool last;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
-        last = atomicInc(f.counters + (blockIdx.y * gridDim.z + blockIdx.z), (uint32_t)f.n_splits - 1) ==
-               (uint32_t)f.n_splits - 1;
+        last = atomicInc(f.counters + (blockIdx.y * gridDim.z + blockIdx.z), OF_CLUSTER - 1) == OF_CLUSTER - 1;
     __syncthreads();
     if (last) __threadfence();
     return last;
 }
+#endif
 
 DEVICE few_row row_of_nothing(void) {
     few_row r;
@@ -335,33 +333,47 @@ DEVICE few_row row_of_nothing(void) {
     return r;
 }
 
-/* Grids of (splits, batches * heads of keys, rows / ROWS), blocks of 128. */
-extern "C" __global__ __launch_bounds__(128) void attend_few(const __grid_constant__ few_args f) {
-    wait_for_earlier();
+/* IN_CLUSTER: the splits are OF_CLUSTER, a cluster where there are such; keys and values lie in vectors. */
+template <bool IN_CLUSTER> DEVICE void attend(const few_args &f) {
     __shared__ few_row others[WARPS][ROWS][LANES];
     __shared__ few_shared shared;
-    __shared__ float weights[WARPS][MAX_SPLITS];
-    int n_rows = (int)(f.group * f.a.n_queries), first = blockIdx.z * ROWS;
-    int lane = threadIdx.x % LANES, slot = threadIdx.x % 32 / LANES, warp = threadIdx.x / 32, c = lane * V;
+    const attn_args &a = f.a;
+#ifdef CLUSTERS
+    __shared__ float joined[OF_CLUSTER * LINES];
+    float *lines = joined;
+    if (IN_CLUSTER) asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
+#else
+    float *lines = lines_here(f);
+#endif
+    int first = blockIdx.z * ROWS, lane = threadIdx.x % LANES, slot = threadIdx.x % 32 / LANES, c = lane * V;
+    int warp = threadIdx.x / 32, apart = WARPS * SLOTS * (int)f.n_splits, turn = AT_ONCE * apart;
+    int from = (blockIdx.x * WARPS + warp) * SLOTS, own = from + slot;
     few_queries x;
     few_row rows[ROWS];
     row_place place = place_of_row(f, 0);
-    attn_head h = head_of_row(f, place);
-    new_rows fresh = new_rows_here(f, place);
-    int n = h.n_keys, per = (n + (int)f.n_splits - 1) / (int)f.n_splits;
-    int from = min((int)blockIdx.x * per, n), end = min(from + per, n);
+    const S *k = (const S *)a.k.data + place.batch * a.k.batch + place.keys * a.k.head;
+    const S *v = (const S *)a.v.data + place.batch * a.v.batch + place.keys * a.v.head;
     keys_held held = {}, next = {};
-    hold_keys(f.a, h, fresh, from + warp * SLOTS + slot, end, c, held);
-    put_new_rows(f.a, h, fresh);
+    const int vectors = IN_CLUSTER || a.vectors;
+    if (!f.ahead) wait_for_earlier();
+    new_rows fresh = {};
+    hold_keys(a, k, v, fresh, own, apart, (int)a.n_keys, c, vectors, held);
+    hold_keys(a, k, v, fresh, own + turn, apart, (int)a.n_keys, c, vectors, next);
+    if (f.ahead) wait_for_earlier();
+    attn_head h = head_of_row(f, place);
+    fresh = new_rows_here(f, place);
+    int end = h.n_keys;
+    hold_new(a, fresh, own, apart, end, c, vectors, held);
+    hold_new(a, fresh, own + turn, apart, end, c, vectors, next);
+    put_new_rows(a, h, fresh);
     share_rows(f, first, shared);
     hold_queries(shared, c, x);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) rows[r] = row_of_nothing();
-    for (int j = from; j < end; j += AT_ONCE * KEYS_APART) {
-        int own = j + warp * SLOTS + slot;
-        hold_keys(f.a, h, fresh, own + AT_ONCE * KEYS_APART, end, c, next);
-        meet_keys(f.a, h, x, held, own, end, rows);
+    for (; from < end; from += turn, own += turn) {
+        meet_keys(a, h, x, held, own, apart, end, rows);
         held = next;
+        hold_keys(a, k, v, fresh, own + 2 * turn, apart, end, c, vectors, next);
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -369,8 +381,11 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(const __grid_consta
         if (slot == 0) others[warp][r][lane] = rows[r];
     }
     __syncthreads();
+#ifdef CLUSTERS
+    if (IN_CLUSTER) asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+#endif
 #pragma unroll 1
-    for (int r = warp; r < ROWS && first + r < n_rows; r += WARPS) {
+    for (int r = warp; r < ROWS; r += WARPS) {
         if (slot != 0) continue;
         few_row all = others[0][r][lane];
 #pragma unroll 1
@@ -378,9 +393,33 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(const __grid_consta
             few_row other = others[w][r][lane];
             join_rows(all, other.top, other.sum, other.y);
         }
-        put_row(f, first + r, c, all);
+        if (IN_CLUSTER)
+            put_split(lines + blockIdx.x * LINES + r * LINE, c, all);
+        else
+#pragma unroll
+            for (int e = 0; e < V; e++) put_result(f, first + r, c + e, all.y[e], all.sum);
     }
-    if (f.partial == 0 || !is_last_split(f)) return;
-#pragma unroll 1
-    for (int r = warp; r < ROWS && first + r < n_rows; r += WARPS) join_row_splits(f, first + r, weights[warp]);
+    if (!IN_CLUSTER) return;
+#ifdef CLUSTERS
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    if (blockIdx.x != 0) return;
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+#else
+    if (!is_last_split(f)) return;
+#endif
+    join_splits(f, first, lines);
+}
+
+/* Grids of (splits, batches * heads of keys, rows / ROWS), blocks of 256: one split, or OF_CLUSTER. */
+extern "C" __global__ __launch_bounds__(256) void attend_few(const __grid_constant__ few_args f) {
+    attend<false>(f);
+}
+#ifdef CLUSTERS
+#define CLUSTER __cluster_dims__(8, 1, 1)
+#else
+#define CLUSTER
+#endif
+extern "C" __global__ __launch_bounds__(256, 2) CLUSTER void attend_splits(const __grid_constant__ few_args f) {
+    attend<true>(f);
 }

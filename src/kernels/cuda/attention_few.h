@@ -1,5 +1,5 @@
-/* cuda/attention_few.h: attention of few queries over many keys on the GPU, the keys cut into splits that many blocks
- * read at once and the last of which joins them; see attention_few.cu. f16, bf16 and f32. */
+/* cuda/attention_few.h: attention of few queries over many keys on the GPU, the keys dealt to splits that many blocks
+ * read at once and one of which joins them; see attention_few.cu. f16, bf16 and f32. */
 #ifndef NCK_CUDA_ATTENTION_FEW_H
 #define NCK_CUDA_ATTENTION_FEW_H
 
@@ -18,28 +18,29 @@ typedef struct nck_cuda_attn_few_args {
     int64_t n_splits, group;
     void *partial, *counters;
     nck_cuda_attn_new fresh;
+    int64_t ahead;
     nck_cuda_site site;
 } nck_cuda_attn_few_args;
 
 typedef struct nck_cuda_attn_few {
     nc_dtype type;
     int64_t rows; /* of a block: queries of the heads that share keys */
-    nc_function *attend;
+    nc_function *attend, *splits;
 } nck_cuda_attn_few;
 
-/* Text that stands in front of the kernel's; rows: as many as a call is likely to have. */
+/* Text that stands in front of the kernel's; rows: of a block. */
 void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes);
 
-/* As nck_cuda_attn_prepare; rows: queries times heads that share keys, as far as known. */
+/* As nck_cuda_attn_prepare; known: heads and number of queries, as far as they are. */
 NC_MUST nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap,
-                                          int64_t rows, nck_cuda_attn_few *out, nc_diag *diag);
+                                          const nck_cuda_attn_args *known, nck_cuda_attn_few *out, nc_diag *diag);
 
 /* Are these few queries? By dims alone; data and strides are not looked at. */
 bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a);
 /* Grows with every dim; for calls that are few and those that are not. */
 size_t nck_cuda_attn_few_workspace(const nck_cuda_attn_args *a);
-/* fresh NULL: no new rows. */
+/* fresh NULL: no new rows. ahead: what was launched last on the stream writes neither k nor v of the call. */
 NC_MUST nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, const nc_call *c, const nck_cuda_attn_args *a,
-                                      const nck_cuda_attn_new *fresh, void *workspace);
+                                      const nck_cuda_attn_new *fresh, bool ahead, void *workspace);
 
 #endif

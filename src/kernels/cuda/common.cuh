@@ -107,6 +107,15 @@ DEVICE vec<uint32_t, 4> once_at(const void *p) {
     return w;
 }
 
+/* 16 bytes from the L2, which other multiprocessors may have written while this kernel was there already. */
+DEVICE vec<uint32_t, 4> far_at(const void *p) {
+    vec<uint32_t, 4> w;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w.e[0]), "=r"(w.e[1]), "=r"(w.e[2]), "=r"(w.e[3])
+                 : "l"(p));
+    return w;
+}
+
 /* Element i of a word: what waits for its use as words takes fewer registers than as elements. */
 DEVICE float element(uint32_t w, int i, f16 x) { return x.bits = (uint16_t)(w >> 16 * i), get(x); }
 DEVICE float element(uint32_t w, int i, bf16) { return __uint_as_float(i ? w & 0xffff0000u : w << 16); }

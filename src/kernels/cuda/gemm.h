@@ -35,6 +35,7 @@ typedef struct nck_cuda_gemm_cache {
 typedef struct nck_cuda_gemv {
     int64_t vector;                       /* elements of 16 bytes */
     nc_function *columns, *narrow, *rows; /* narrow: columns of fewer lanes */
+    nc_function *bulk; /* NULL: the GPU has no copies of boxes, or the type is no half */
 } nck_cuda_gemv;
 
 typedef struct nck_cuda_gemm {

@@ -2,11 +2,16 @@
 #include "kernels/cuda/gemv.h"
 
 #include "base/intmath.h"
+#include "device/cuda_api.h"
 
 enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16, LANES = 4, FEW_LANES = 2 };
 /* Blocks that are enough, about one for each multiprocessor of today's GPUs: a second one there is for the next kernel.
  * Fewer are made narrow, and then splits. The fewest rows of B that are worth a block. */
 enum { BLOCKS = 120, LEAST_ROWS = 256 };
+
+/* Of gemv_bulk.cu: columns and rows of a box, blocks that are enough, the largest cluster, the ring. */
+enum { BOX = 64, BULK_THREADS = 256, BYTES_RING = 96 << 10, ALIGNED = 1024 };
+enum { BULK_ROWS = 512, BULK_ELEMENTS = 1 << 20, BULK_MAJOR = 9, MOST_SPLITS = 8, SPLIT_ROWS = 1024, TURN = 132 };
 
 typedef struct gemv_part {
     int64_t N, step, first;
@@ -23,6 +28,12 @@ typedef struct gemv_args {
     gemv_part part[NCK_CUDA_GEMV_PARTS];
 } gemv_args;
 
+/* Mirrors bulk_args in gemv_bulk.cu. */
+typedef struct bulk_args {
+    gemv_args g;
+    _Alignas(128) uint64_t map[NCK_CUDA_GEMV_PARTS][16];
+} bulk_args;
+
 void nck_cuda_gemv_define(nc_text *out, bool normed, const nck_tile_prog *formulas) {
     nc_text_add(out, normed ? "#define NORMED\n" : "");
     if (formulas == NULL) return;
@@ -33,6 +44,9 @@ void nck_cuda_gemv_define(nc_text *out, bool normed, const nck_tile_prog *formul
 nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, const char *define, nck_cuda_gemv *out, nc_diag *diag) {
     *out = (nck_cuda_gemv){.vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(t)};
     if (nck_cuda_accumulator(t) != NC_FLOAT) return NC_OK;
+    const nc_cuda *c = nc_device_cuda(d);
+    if (t != NC_FLOAT && c != NULL && c->major >= BULK_MAJOR && nc_cuda_missing(NC_CUDA_boxes) == NULL)
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv_bulk, t, define, "gemv_bulk", &out->bulk, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_columns", &out->columns, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_narrow", &out->narrow, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_rows", &out->rows, diag);
@@ -96,9 +110,55 @@ static int64_t blocks_of(const nck_cuda_gemm_args *g, int n, bool paired, int64_
     return blocks;
 }
 
+/* Large constants: their reading is what counts. */
+static bool is_bulk(const nck_cuda_gemv *k, const nck_cuda_gemm_args *g, int n) {
+    if (k->bulk == NULL || g->K < BULK_ROWS || g->K * g->N < BULK_ELEMENTS) return false;
+    for (int i = 0; i < n; i++)
+        if (!g[i].b_constant) return false;
+    return true;
+}
+
+/* B as what copies of boxes of it need. */
+static nc_code describe_boxes(const gemv_part *p, int64_t K, void *map, nc_diag *diag) {
+    enum { WORDS_OF_2 = 1, RANK = 2, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
+    const uint64_t dims[RANK] = {(uint64_t)p->N, (uint64_t)K}, strides[1] = {(uint64_t)p->step * 2};
+    const uint32_t box[RANK] = {BOX, BOX}, steps[RANK] = {1, 1};
+    return nc_cuda_check(nc_cuda_api_get()->cuTensorMapEncodeTiled(map, WORDS_OF_2, RANK, (void *)(uintptr_t)p->b, dims,
+                                                                   strides, box, steps, 0, SWIZZLE_128, PROMOTE_128, 0),
+                         "cuTensorMapEncodeTiled", diag);
+}
+
+/* Shares of K, a function of dims alone: as few as leave less than a tenth of the multiprocessors of today's GPUs
+ * without work in the last turn, or the best; several turns only of long shares. */
+static int64_t bulk_splits(int64_t blocks, int64_t K) {
+    int64_t best = 1;
+    double most = 0;
+    for (int64_t n = 1; n <= MOST_SPLITS && K / n >= SPLIT_ROWS / 4 && most < 0.9; n++) {
+        double busy = (double)(blocks * n) / (double)(nc_ceil_div(blocks * n, TURN) * TURN);
+        if ((blocks * n <= TURN || K / n >= SPLIT_ROWS) && busy >= most) best = n, most = busy;
+    }
+    return best;
+}
+
+static nc_code run_bulk(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g, int n,
+                        const nck_cuda_gemv_how *how) {
+    bool paired = how != NULL && how->paired, normed = how != NULL && how->scale != NULL;
+    int64_t blocks, boxes = nc_ceil_div(g->K, BOX), rows;
+    bulk_args a = {.g = args_of(g, n, paired, true, BOX, &blocks)};
+    if (how != NULL) a.g.scale = how->scale, a.g.epsilon = how->epsilon;
+    for (int i = 0; i < n; i++) NC_TRY(describe_boxes(&a.g.part[i], g->K, a.map[i], at.diag));
+    a.g.n_splits = bulk_splits(blocks, g->K);
+    rows = nc_ceil_div(boxes, a.g.n_splits) * BOX;
+    void *args[] = {&a};
+    nc_dim3 grid = {(uint32_t)blocks, (uint32_t)a.g.n_splits, 1};
+    return nc_cuda_launch_clusters(at.device, at.stream, k->bulk, grid, (nc_dim3){BULK_THREADS, 1, 1}, grid.y,
+                                   (unsigned)(BYTES_RING + ALIGNED + rows * (normed ? 4 : 2)), args, at.diag);
+}
+
 nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g, int n,
                           const nck_cuda_gemv_how *how) {
     bool columns = along_n(g, k->vector), paired = how != NULL && how->paired;
+    if (columns && is_bulk(k, g, n)) return run_bulk(k, at, g, n, how);
     bool narrow = columns && blocks_of(g, n, paired, LANES * k->vector) < BLOCKS;
     int64_t lanes = narrow ? FEW_LANES : LANES, blocks;
     gemv_args v = args_of(g, n, paired, columns, columns ? lanes * k->vector : paired ? ROWS / 2 : ROWS, &blocks);

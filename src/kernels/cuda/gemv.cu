@@ -1,42 +1,10 @@
-/* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): products of one row, which are the reading of B. Up to
- * PARTS of them over one x in a launch. Elements of B lie side by side along N (gemv_columns, gemv_narrow) or along K
- * (gemv_rows), in whole vectors of V, all aligned. A thread has several vectors under way; the first ones, if B is a
- * constant, before the kernel in front of this one has ended.
- *
- * Defined in front, where wanted: NORMED, x is first divided by the root of its mean square and scaled, which all comes
- * out of the same walk over x; PAIRED, there are two B of one N, and y is what `compute`, generated before this, makes
- * of the two sums in r[0] and r[1]: it leaves r[OUT_REG].
+/* cuda/gemv.cu: products of one row, which are the reading of B; see gemv.cuh. Elements of B lie side by side along N
+ * (gemv_columns, gemv_narrow) or along K (gemv_rows), in whole vectors of V, all aligned. A thread has several vectors
+ * under way; the first ones, if B is a constant, before the kernel in front of this one has ended.
  *
  * Along N the rows of B are cut into splits, where there would be too few blocks; the last block of a group of columns
  * to be done joins them in their order. Accumulation: in A; over the threads of a block by a fixed tree. */
-#define BEGINS_EARLY 1
-#ifdef PAIRED
-enum { MATS = 2 };
-#else
-enum { MATS = 1 };
-#endif
-#ifdef NORMED
-enum { NORMS = 1 };
-#else
-enum { NORMS = 0 };
-#endif
-enum { V = 16 / sizeof(S), THREADS = 512, WARPS = THREADS / 32, PARTS = 3 };
-
-struct gemv_part {
-    int64_t N, step; /* step: elements between rows of B, or between its columns */
-    int64_t first;   /* block of the grid; of a pair 0 */
-    const S *b, *bias, *other; /* bias and other (N) or NULL; of a pair NULL */
-    S *y;
-};
-/* Mirrors gemv_args in gemv.c. */
-struct gemv_args {
-    int64_t K, n_parts, n_splits, constant; /* constant: all B are */
-    A alpha, epsilon;
-    const S *x, *scale; /* scale (K): of NORMED */
-    A *partial;         /* (split, block, sums of a block), where there are several splits */
-    uint32_t *counters; /* (block), all 0 */
-    gemv_part part[PARTS];
-};
+enum { V = 16 / sizeof(S), THREADS = 512, WARPS = THREADS / 32 };
 
 typedef vec<uint32_t, 4> words;
 enum { PER_WORD = 4 / sizeof(S) };
@@ -53,23 +21,6 @@ DEVICE gemv_part part_here(const gemv_args &g, int half, int &block) {
     block = at - (int)p.first;
     return p;
 }
-
-/* What x is multiplied by beside its scale. */
-DEVICE A norm_of(const gemv_args &g, A squares) { return (A)1 / sqrt(squares / (A)g.K + g.epsilon); }
-
-/* What is added to column n. */
-DEVICE A beside(const gemv_part &p, int64_t n) {
-    A v = p.other ? (A)get(p.other[n]) : (A)0;
-    return p.bias ? v + (A)get(p.bias[n]) : v;
-}
-#ifdef PAIRED
-DEVICE void put_pair(const gemv_args &g, int64_t n, A first, A second) {
-    L_T r[N_REG];
-    r[0] = g.alpha * first, r[1] = g.alpha * second;
-    compute(r);
-    g.part[0].y[n] = to<S>::put(r[OUT_REG]);
-}
-#endif
 
 /* The sums of all splits in the block that comes last; false: another one has them. */
 template <int SUMS> DEVICE bool join_splits(const gemv_args &g, A (&sums)[SUMS]) {

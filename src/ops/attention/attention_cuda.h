@@ -9,6 +9,7 @@
 typedef struct nc_attention_new {
     nck_cuda_attn_new rows;
     nc_function *put;
+    bool ahead; /* what was launched last writes neither K nor V */
 } nc_attention_new;
 
 bool nc_attention_cuda_fits(const nc_node *n, const char **why);

@@ -13,8 +13,25 @@ typedef struct putting {
     const void *attend; /* state of attention */
     nck_cuda_move move;
     nc_function *put;
-    bool circular;
+    bool circular, ahead;
 } putting;
+
+/* Does a kernel of this run come before this node? */
+static bool follows_kernel(const nc_node *n) {
+    const nc_value *v = n->in[NEW_V];
+    const unsigned same = NC_VIEW_DENSE | NC_VIEW_STRIDED | NC_IDENTITY;
+    while (v->origin == NC_FROM_NODE && v->def->card->traits & same) v = v->def->in[0];
+    return v->origin == NC_FROM_NODE && v->def->card->traits & (NC_NARROWS | NC_LOWERED);
+}
+
+/* Is what the node's kernel comes right behind no writer of the caches? Only kernels side by side overlap
+ * (common.cuh): where one of this run is between, writers of earlier runs are done, and in this run nobody writes an
+ * input but this node. */
+static bool reads_ahead(const nc_node *n) {
+    for (int i = CACHE_K; i <= CACHE_V; i++)
+        if (n->in[i]->origin == NC_FROM_NODE || n->in[i]->origin == NC_FROM_CAPTURE) return false;
+    return follows_kernel(n);
+}
 
 bool nc_attention_put_cuda_fits(const nc_node *n, const char **why) { return nc_attention_cuda_fits(n, why); }
 
@@ -23,7 +40,8 @@ nc_code nc_attention_put_cuda_prepare(nc_prep *p) {
     putting *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     NC_TRY(nc_attention_cuda_prepare(p));
-    *s = (putting){.attend = p->state, .circular = nc_attr_int(p->node, "circular") != 0};
+    *s = (putting){
+        .attend = p->state, .circular = nc_attr_int(p->node, "circular") != 0, .ahead = reads_ahead(p->node)};
     p->state = s;
     p->strided_in = 1u << Q;
     p->over[K] = 1u << CACHE_K, p->over[V] = 1u << CACHE_V;
@@ -81,7 +99,9 @@ nc_code nc_attention_put_cuda_run(const nc_call *c) {
                                        .n = c->in[NEW_K]->dims[2],
                                        .rows = c->out[K]->dims[2],
                                        .circular = s->circular},
-                              .put = s->put};
+                              .put = s->put,
+                              .ahead = s->ahead && c->in[CACHE_K]->data == c->out[K]->data &&
+                                       c->in[CACHE_V]->data == c->out[V]->data};
     return nc_attention_cuda_run_new(&attend, fresh.rows.n > 0 ? &fresh : NULL);
 }
 

@@ -114,7 +114,7 @@ static nc_code prepare_few(nc_prep *p, attend *s, nc_dtype t, nc_dtype mask) {
     s->few = (nck_cuda_attn_few){0};
     if (!nck_cuda_attn_is_few(t, &known) || s->how.ratio > 0) return NC_OK;
     return nck_cuda_attn_few_prepare(p->device, t, most_cols(p->node), mask, s->how.softcap > 0,
-                                     known.q_heads / known.kv_heads * known.n_queries, &s->few, &p->w->diag);
+                                     &known, &s->few, &p->w->diag);
 }
 
 static nck_cuda_attn_form form_of(const nc_prep *p, const nc_attention *how) {
@@ -254,10 +254,11 @@ static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, con
                        (long long)dk[2], (long long)dk[3], (long long)dv[1], (long long)dv[2]);
 }
 
-static nc_code take_few(const attend *s, const nc_call *c, const nck_cuda_attn_args *g, const nck_cuda_attn_new *fresh,
+static nc_code take_few(const attend *s, const nc_call *c, const nck_cuda_attn_args *g, const nc_attention_new *fresh,
                         void *workspace) {
     took(s->ways, "Nacre's own kernel for few queries, over splits of the keys", "few queries");
-    return nck_cuda_attn_few_run(&s->few, c, g, fresh, workspace);
+    return nck_cuda_attn_few_run(&s->few, c, g, fresh != NULL ? &fresh->rows : NULL, fresh != NULL && fresh->ahead,
+                                 workspace);
 }
 
 nc_code nc_attention_cuda_run(const nc_call *c) { return nc_attention_cuda_run_new(c, NULL); }
@@ -303,7 +304,7 @@ nc_code nc_attention_cuda_run_new(const nc_call *c, const nc_attention_new *fres
     g.stats = c->n_out > STATS ? c->out[STATS]->data : NULL;
     if (h->ratio > 0) g.drop = drop_of(h, s->node, c->in[STATE]);
     if (g.stats == NULL && s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
-        return take_few(s, c, &g, fresh != NULL ? &fresh->rows : NULL, at);
+        return take_few(s, c, &g, fresh, at);
     if (fresh != NULL) NC_TRY(put(c, fresh));
     const char *why = nck_cuda_attn_dnn_run(nck_cuda_at_call(c), &s->kernel, &g, at);
     took(s->ways, why == NULL ? by_dnn : by_tiles, why);
