@@ -249,6 +249,7 @@ static void check_linear(const model *m, const row *r) {
         forward += one, size += one * one;
         backward += (double)v[i] * value_at(m->out[3], i);
     }
+    CHECK(size > 0.1);
     CHECK_CLOSE(forward / sqrt(size), backward / sqrt(size), nc_tol_device_f16);
 }
 

@@ -88,6 +88,7 @@ static size_t size_of(int type) {
     switch (type) {
     case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
     case CUDNN_TYPE_BOOLEAN: return 1;

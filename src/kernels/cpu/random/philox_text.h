@@ -38,7 +38,9 @@ NCK_PHILOX_FN void nck_philox4(uint64_t seed, uint32_t node_id, uint32_t step, u
     nck_philox_rounds(counter, key, out);
 }
 
+#ifndef __CUDACC__ /* kernels of a GPU compare the upper 24 bits themselves */
 /* [0, 1), a multiple of 2^-24: every value is exact in f32. */
 NCK_PHILOX_FN float nck_philox_uniform(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+#endif
 
 #endif
