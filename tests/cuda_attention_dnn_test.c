@@ -85,7 +85,7 @@ static const row rows[] = {
      "a, b, c",
      QKVD,
      {{1, 2, 260, 16}, {1, 1, 256, 16}, {1, 1, 256, 8}, {1, 2, 260, 8}},
-     true},
+     false},
     {"dropout_kept", "float16",
      "y = nacre.AttentionDropout<ratio = 0.2>(q, k, v, , , , , z) @random=3"
      " a, b, c = nacre.AttentionDropoutGrad<ratio = 0.2>(q, k, v, , , , , d, , , z) @random=3",

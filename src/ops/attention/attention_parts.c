@@ -171,7 +171,8 @@ nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, 
     NC_TRY(nc_attn_operands_of(b, in, a, p));
     nc_value *q = p->q, *k = p->k, *ok = seen(b, in, a, q, k);
     nc_dtype t = q->type->elem;
-    p->stage[0] = nc_build1(b, "MatMul", 2, nc_build1(b, "Mul", 2, q, p->scale), nc_build_swap_last(b, p->keys));
+    nc_value *scaled = nc_build1(b, "Mul", 2, q, p->scale); /* before the other, whatever order arguments have */
+    p->stage[0] = nc_build1(b, "MatMul", 2, scaled, nc_build_swap_last(b, p->keys));
     p->stage[1] = p->stage[0];
     if (a->softcap > 0) {
         nc_value *cap = nc_build_scalar(b, t, a->softcap);
