@@ -223,8 +223,9 @@ static bool is_edge_copy(const nc_program *p, const nc_instr *x) {
     return out->from_input >= 0 || (out->storage == NC_S_OUTPUT && in->to_output == out->index);
 }
 
+/* The end of an inner program drains streams that its parent counts on (host_waits): never one. */
 static bool copies_edges(const nc_program *p) {
-    bool only = p->n_streams == 3; /* the host's, one that computes, one that copies */
+    bool only = !p->inner && p->n_streams == 3; /* the host's, one that computes, one that copies */
     for (int i = 0; i < p->n_instrs && only; i++) {
         const nc_instr *x = &p->instrs[i];
         bool copies = p->streams[x->stream].kind == NC_STREAM_COPY;

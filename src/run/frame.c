@@ -395,9 +395,6 @@ static nc_code leave(nc_frame *f) {
 static bool is_still(const nc_frame *f) {
     const nc_program *p = f->program;
     bool still = p->copies_edges;
-    for (int i = 0; i < p->n_instrs && still; i++) /* what the host computes waits for the device, and it for that */
-        still = p->instrs[i].place != 0 || p->instrs[i].binding->kind == NC_K_VIEW ||
-                (p->instrs[i].node->card->traits & NC_COPIES) != 0;
     for (int i = 0; i < p->n_edges && still; i++) {
         const nc_slot *s = &p->slots[p->edges[i]];
         still = f->slots[s->from_input >= 0 ? p->inputs[s->from_input] : p->outputs[s->to_output]].on_device;

@@ -531,6 +531,27 @@ TEST(streams_wait_for_a_view) {
     model_close(&m);
 }
 
+/* A loop that the host alone works in ends with its streams drained, as the clocks of what is behind it count on, also
+ * where it copies nothing itself. */
+TEST(streams_are_drained_by_a_loop_of_the_host) {
+    model m;
+    float x[6] = {1, -2, 3, -4, 5, -6};
+    model_init(&m, "guard", 1);
+    model_open(
+        &m, "<opset: \"\" 22>\ng (float[6] x, float[6] z) => (s, float[6] y)\n"
+            "{ q = SequenceConstruct(x, x)\n  s = SequenceMap(q)<body = { (float[6] p) => (r) { r = Identity(p) } }>\n"
+            "  y = Neg(z) }\n");
+    for (int again = 0; again < 3; again++) {
+        model_input(&m, "x", NACRE_FLOAT, 1, D(6), x);
+        model_input(&m, "z", NACRE_FLOAT, 1, D(6), x);
+        model_run(&m);
+        const float *y = model_floats(&m, "y", 6);
+        for (int i = 0; i < 6; i++) CHECK_NEAR(y[i], -x[i], 0);
+        x[again] += 1;
+    }
+    model_close(&m);
+}
+
 static char order[64];
 
 static nc_code note(const nc_call *c) {
