@@ -184,11 +184,18 @@ machine() {
     works clang || wanted+=(clang)
     works clang-format || wanted+=(clang-format)
     has_libfuzzer || wanted+=(libclang-rt-dev)
+    packs_relocations || wanted+=(lld-16)
     # shellcheck disable=SC2206
     if other_tools && ! { works $gcc && works $qemu; }; then wanted+=($packages); fi
     has_codecs || wanted+=(libjpeg-dev libpng-dev libwebp-dev libtiff-dev libopenjp2-7-dev)
     if [ ${#wanted[@]} -gt 0 ]; then system_packages "${wanted[@]}" || echo "    not installed here: ${wanted[*]}"; fi
     return 0
+}
+# As cmake/relr.cmake asks: GNU ld where it knows the form for this machine, or an lld that does.
+packs_relocations() {
+    compgen -c ld.lld- | grep -qE '^ld\.lld-(1[5-9]|2[0-9])$' && return
+    ! printf 'int main(void) { return 0; }' |
+        gcc -x c - -Wl,-z,pack-relative-relocs -o /dev/null 2>&1 | grep . >/dev/null
 }
 # The headers that libnacre_codecs.so, for ImageDecoder, is built with (cmake/codecs.cmake).
 has_codecs() {
