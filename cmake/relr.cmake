@@ -1,6 +1,6 @@
 # The cards' tables are pointers: relocations of 24 bytes each were an eighth of the library. Where a linker and the
-# target's C library both know the packed form (DT_RELR: glibc 2.36), they take a bit each. A library linked so says that
-# it needs such a glibc, and does not load with an older one; NACRE_RELR=OFF makes one that does.
+# target's C library both know the packed form (DT_RELR: glibc 2.36), they take a bit each. A library linked so says
+# that it needs such a glibc, and does not load with an older one; NACRE_RELR=OFF makes one that does.
 # The system's linker is asked first. GNU ld knows the form for AArch64 since 2.43; before that lld (15 or newer) links.
 option(NACRE_RELR "Pack relative relocations where linker and libc can (needs glibc 2.36 when loaded)" ON)
 

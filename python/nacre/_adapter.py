@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from nacre import _core, _types
+from nacre._files import write
 from nacre._value import OrtValue
 
 FORMAT_VERSION = 1
@@ -176,8 +177,7 @@ class AdapterFormat:
     def export_adapter(self, file_path: Any) -> None:
         """Writes the file."""
         data = _write(self._versions[1], self._versions[2], self._parameters)
-        with open(file_path, "wb") as f:
-            f.write(data)
+        write(file_path, data)
 
     def get_format_version(self) -> int:
         return self._versions[0]

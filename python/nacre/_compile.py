@@ -12,6 +12,7 @@ from nacre._denotation import props
 from nacre._device import OrtEpDevice, OrtExternalInitializerInfo, OrtHardwareDevice, get_all_providers
 from nacre._enums import (GraphOptimizationLevel, OrtCompileApiFlags, OrtCompiledModelCompatibility,
                           OrtDeviceEpIncompatibilityReason, OrtHardwareDeviceType)
+from nacre._files import write, writing
 from nacre._options import SessionOptions
 from nacre._session import InferenceSession
 from nacre._value import OrtValue
@@ -68,8 +69,7 @@ class ModelCompiler:
             raise _core.Fail(f"Failed to generate EP context model since the file '{output_model_path}' exists already."
                              " Please remove the EP context model if you want to re-generate it.")
         made = self._made(os.path.dirname(output_model_path))
-        with open(output_model_path, "wb") as f:
-            f.write(made)
+        write(output_model_path, made)
 
     def compile_to_bytes(self) -> bytes:
         return self._made("")
@@ -106,7 +106,7 @@ class ModelCompiler:
         if self._locate is not None:
             return _located(made, self._locate, _known_places(self._model))
         if self._file:
-            with open(os.path.join(folder, self._file), "wb") as out:
+            with writing(os.path.join(folder, self._file), "wb") as out:
                 return _located(made, self._appending(out), {})
         return made
 

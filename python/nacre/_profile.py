@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Dict, List, Optional
 
 from nacre import _core
+from nacre._files import write
 
 
 class Profile:
@@ -59,6 +60,5 @@ class Profile:
                 return ""
             self._done, session, self._session = True, self._session, None
             events = sorted(self._events + self._nodes(session), key=lambda e: e["ts"])
-        with open(self.path, "w", encoding="utf-8") as f:
-            f.write("[\n" + ",\n".join(json.dumps(e) for e in events) + "\n]\n")
+        write(self.path, "[\n" + ",\n".join(json.dumps(e) for e in events) + "\n]\n")
         return self.path

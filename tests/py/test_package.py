@@ -745,7 +745,7 @@ def test_version():
 
 
 def test_the_shared_objects_stay_small(tmp_path):
-    """Together and stripped, as a wheel has them: below 3 MB, with packed relocations (cmake/relr.cmake says by whom)."""
+    """Together and stripped, as a wheel has them: below 3 MB, with packed relocations (cmake/relr.cmake)."""
     sizes = {}
     for source in (package.nacre_c.BUILD / "libnacre.so", package.FOLDER / "nacre" / "_core.abi3.so"):
         copy = tmp_path / source.name

@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 
 import nacre
 from nacre import _inference
+from nacre._files import save_model, write
 from nacre.quantization.quant_utils import load_model, smooth_distribution
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -167,7 +168,7 @@ def _decoded(d: Dict[str, Any]) -> Any:
 
 def save_tensors_data(tensors_data: TensorsData, path: Union[str, Path], *, smooth_quant: bool = False) -> None:
     text = json.dumps({"smooth_quant": smooth_quant, "tensors": tensors_data}, cls=CalibrationCacheEncoder)
-    Path(path).write_text(text)
+    write(path, text)
 
 
 def load_tensors_data(path: Union[str, Path]) -> TensorsData:
@@ -265,7 +266,7 @@ class CalibraterBase:
         raise NotImplementedError
 
     def _save_augmented(self) -> None:
-        onnx.save(self.model, str(self.augmented_model_path), save_as_external_data=self.use_external_data_format)
+        save_model(self.model, self.augmented_model_path, save_as_external_data=self.use_external_data_format)
         self.augment_model = self.model
 
 

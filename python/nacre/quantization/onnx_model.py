@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from nacre._files import save_model
+
 
 def subgraphs(node: NodeProto) -> List[GraphProto]:
     """The graphs that a node holds in its attributes."""
@@ -239,7 +241,7 @@ class ONNXModel:
         self.topological_sort()
         if use_external_data_format:
             onnx.external_data_helper.convert_model_to_external_data(self.model, location=_data_file(output_path))
-        onnx.save(self.model, str(output_path))
+        save_model(self.model, output_path)
 
 
 def _data_file(path: Any) -> str:

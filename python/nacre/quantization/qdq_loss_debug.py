@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 import nacre
 from nacre import _inference
+from nacre._files import save_model
 from nacre.quantization.calibrate import CalibrationDataReader
 from nacre.quantization.quant_utils import (DEQUANT_OP_NAME, DEQUANT_OUTPUT_SUFFIX, QUANT_INPUT_SUFFIX,
                                             TENSOR_NAME_QUANT_SUFFIX, spread)
@@ -40,7 +41,7 @@ def modify_model_output_intermediate_tensors(input_model_path: Union[str, Path],
                                            name + _TENSOR_SAVE_POSTFIX))
         graph.output.append(helper.make_tensor_value_info(name + _TENSOR_SAVE_POSTFIX,
                                                           types[name].tensor_type.elem_type, [None]))
-    onnx.save(model, str(output_model_path), save_as_external_data=save_as_external_data)
+    save_model(model, output_model_path, save_as_external_data=save_as_external_data)
 
 
 def collect_activations(augmented_model: Any, input_reader: CalibrationDataReader, session_options: Any = None,

@@ -11,6 +11,7 @@ import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import nacre
+from nacre._files import write
 
 __producer__ = "nacre.quantization"
 __version__ = "0.1.0"
@@ -466,10 +467,10 @@ def write_calibration_table(calibration_cache: Any, dir: str = ".") -> None:
     for name, data in calibration_cache.items():
         low, high = data.range_value
         ranges[name] = [float(np.min(low)), float(np.max(high))]
-    (Path(dir) / "calibration.json").write_text(json.dumps(ranges))
+    write(Path(dir) / "calibration.json", json.dumps(ranges))
     reaches = {name: str(max(abs(a), abs(b))) for name, (a, b) in sorted(ranges.items())}
-    (Path(dir) / "calibration.cache").write_text("".join(f"{name} {reach}\n" for name, reach in reaches.items()))
-    (Path(dir) / "calibration.flatbuffers").write_bytes(table_of(reaches))
+    write(Path(dir) / "calibration.cache", "".join(f"{name} {reach}\n" for name, reach in reaches.items()))
+    write(Path(dir) / "calibration.flatbuffers", bytes(table_of(reaches)))
 
 
 def apply_plot(hist: np.ndarray, hist_edges: np.ndarray) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Optional, Union
 
 import onnx
 
+from nacre._files import save_model
 from nacre.quantization.quant_utils import (add_pre_process_metadata, convert_version, get_opset_version, load_model,
                                             optimize_model, save_and_reload_model_with_shape_infer, temporary_folder)
 
@@ -38,16 +39,16 @@ def quant_pre_process(input_model: Union[str, Path, onnx.ModelProto, None] = Non
         model = save_and_reload_model_with_shape_infer(model)
     add_pre_process_metadata(model)
     if save_as_external_data:
-        onnx.save(model, str(output_model_path), save_as_external_data=True,
-                  all_tensors_to_one_file=all_tensors_to_one_file, location=external_data_location,
-                  size_threshold=external_data_size_threshold)
+        save_model(model, output_model_path, save_as_external_data=True,
+                   all_tensors_to_one_file=all_tensors_to_one_file, location=external_data_location,
+                   size_threshold=external_data_size_threshold)
     else:
-        onnx.save(model, str(output_model_path))
+        save_model(model, output_model_path)
 
 
 def _optimized(model: onnx.ModelProto) -> onnx.ModelProto:
     with temporary_folder() as folder:
         before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
-        onnx.save(model, before, save_as_external_data=model.ByteSize() >= 2**31, location="before.data")
+        save_model(model, before, save_as_external_data=model.ByteSize() >= 2**31, location="before.data")
         optimize_model(Path(before), Path(after))
         return onnx.load(after)

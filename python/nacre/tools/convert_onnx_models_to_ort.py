@@ -17,6 +17,7 @@ import onnx
 
 import nacre
 from nacre import _inference
+from nacre._files import write
 from nacre.tools.ort_format_model.utils import create_config_from_models
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def _list(needs: Needs, models: Sequence[pathlib.Path], to: pathlib.Path) -> Non
     lines = ["# Generated from model/s:", *(f"# - {m}" for m in models)]
     for domain, version in sorted({n[:2] for n in needs}):
         lines.append(f"{domain};{version};{','.join(sorted(n[2] for n in needs if n[:2] == (domain, version)))}")
-    to.write_text("\n".join(lines) + "\n")
+    write(to, "\n".join(lines) + "\n")
 
 
 def _convert(model: pathlib.Path, to: pathlib.Path, style: OptimizationStyle, library: Optional[pathlib.Path],

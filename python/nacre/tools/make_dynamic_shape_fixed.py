@@ -7,6 +7,7 @@ from typing import List, Optional
 
 import onnx
 
+from nacre._files import save_model
 from nacre.tools.onnx_model_utils import fix_output_shapes, make_dim_param_fixed, make_input_shape_fixed
 
 
@@ -29,7 +30,7 @@ def make_dynamic_shape_fixed_helper(arguments: Optional[List[str]] = None) -> No
     else:
         make_input_shape_fixed(model.graph, told.input_name, told.input_shape)
     fix_output_shapes(model)
-    onnx.save(model, str(told.output_model))
+    save_model(model, told.output_model)
 
 
 if __name__ == "__main__":

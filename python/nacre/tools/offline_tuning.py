@@ -1,5 +1,6 @@
 """Tuning results, which say what kernel a provider found fastest for what sizes, inside of models and in files of their
-own: put in, taken out, joined. What they say is kept as it is; Nacre itself tunes nothing.
+own: put in, taken out, joined. What they say is kept as it is: the
+option "tune" keeps what it finds in the cache of kernels.
 
     python -m nacre.tools.offline_tuning extract MODEL RESULTS.json
     python -m nacre.tools.offline_tuning embed [--force] NEW_MODEL MODEL RESULTS.json...
@@ -16,6 +17,8 @@ import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import onnx
+
+from nacre._files import save_model, write
 
 #: {"ep": provider, "validators": {name: what must be the same}, "results": {operator: {sizes: kernel}}}
 TuningResults = Dict[str, Any]
@@ -85,8 +88,7 @@ def _read(path: str) -> Any:
 
 
 def _write(results: Any, path: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(results, file)
+    write(path, json.dumps(results))
 
 
 def _joined(paths: Sequence[str]) -> List[TuningResults]:
@@ -135,7 +137,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     if told.cmd == "extract":
         _write(_held(told.input_onnx), told.output_json)
     elif told.cmd == "embed":
-        onnx.save(embed(onnx.load(told.input_onnx), _joined(told.input_json), told.force), told.output_onnx)
+        save_model(embed(onnx.load(told.input_onnx), _joined(told.input_json), told.force), told.output_onnx)
     elif told.cmd == "merge":
         _write(_joined(told.input_json), told.output_json)
     else:

@@ -9,6 +9,7 @@ import onnx
 
 import nacre
 from nacre import _inference
+from nacre._files import save_model
 
 _LEVELS = {"disable": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED",
            "layout": "ORT_ENABLE_LAYOUT", "all": "ORT_ENABLE_ALL"}
@@ -38,7 +39,7 @@ def update_onnx_opset(model_path: pathlib.Path, opset: int, out_path: Optional[p
     if logger:
         logger.info("%s is in opset %d", model_path, opset)
     if out_path is not None:
-        onnx.save(model, str(out_path))
+        save_model(model, out_path)
     return model
 
 

@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, numpy_helper
 
 from nacre import _inference
+from nacre._files import save_model
 
 #: Smaller constants may be shapes and stay.
 SIZE_THRESHOLD = 10
@@ -42,9 +43,9 @@ def main(arguments: Optional[List[str]] = None) -> None:
     os.makedirs(Path(told.o).parent, exist_ok=True)
     model = onnx.load(told.m)
     graph_iterator(model, randomize_graph_initializer)
-    onnx.save(model, told.o, save_as_external_data=told.use_external_data_format,
-              all_tensors_to_one_file=told.all_tensors_to_one_file,
-              location=Path(told.o).name + ".data" if told.all_tensors_to_one_file else None)
+    save_model(model, told.o, save_as_external_data=told.use_external_data_format,
+               all_tensors_to_one_file=told.all_tensors_to_one_file,
+               location=Path(told.o).name + ".data" if told.all_tensors_to_one_file else None)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from typing import List, Optional
 
 import onnx
 
+from nacre._files import save_model
+
 
 def remove_initializer_from_input(model: onnx.ModelProto) -> bool:
     """Changes the model itself; whether there was such an input. Before version 4 of the format every initializer is an
@@ -34,7 +36,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     told = get_args(arguments)
     model = onnx.load(told.input)
     remove_initializer_from_input(model)
-    onnx.save(model, told.output)
+    save_model(model, told.output)
 
 
 if __name__ == "__main__":

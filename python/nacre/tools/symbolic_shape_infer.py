@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from nacre import _inference
+from nacre._files import save_model
 
 
 # ---- what scripts that work with expressions of sympy share ----
@@ -150,7 +151,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
 def main(arguments: Optional[List[str]] = None) -> None:
     told = parse_arguments(arguments)
     model = SymbolicShapeInference.infer_shapes(onnx.load(told.input))
-    onnx.save(model, told.output, save_as_external_data=told.save_as_external_data)
+    save_model(model, told.output, save_as_external_data=told.save_as_external_data)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional, Set, Union
 
+from nacre._files import write
 from nacre.training._gradients import shared_gradients
 from nacre.training._onnx import onnx
 
@@ -41,5 +42,4 @@ class GradientGraphBuilder:
         return self._made.SerializeToString()
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        with open(os.fspath(path), "wb") as file:
-            file.write(self.get_model())
+        write(path, self.get_model())

@@ -8,6 +8,7 @@ import os
 from typing import Any, Iterator, List, Optional, Tuple, Union
 
 from nacre import GraphOptimizationLevel, InferenceSession, SessionOptions
+from nacre._files import write
 from nacre.training import onnxblock
 from nacre.training._onnx import onnx
 
@@ -167,18 +168,6 @@ def _optimizer_model(block: Optional[onnxblock.Block], training: _Training, opse
         return accessor.model
 
 
-def _save(proto: Any, path: str) -> None:
-    """The old file stays until the new one is whole."""
-    part = f"{path}.tmp.{os.getpid()}"
-    try:
-        with open(part, "wb") as file:
-            file.write(proto.SerializeToString())
-        os.replace(part, path)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
-
-
 def _write(training: _Training, optimizer_model: Any, start: str, path: Optional[str], nominal: bool,
            checkpoint_format: str) -> None:
     """All is made before the first file is written; the folder is made where it is missing."""
@@ -188,7 +177,7 @@ def _write(training: _Training, optimizer_model: Any, start: str, path: Optional
     for name, proto in (("training_model.onnx", training_model), ("eval_model.onnx", eval_model),
                         ("optimizer_model.onnx", optimizer_model)):
         if proto is not None:
-            _save(proto, start + name)
+            write(start + name, proto.SerializeToString())
     onnxblock.save_checkpoint(training.parameters(), start + "checkpoint", folder=source, format=checkpoint_format)
     if nominal:
         onnxblock.save_checkpoint(training.parameters(), start + "nominal_checkpoint", nominal_checkpoint=True,

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 import nacre
+from nacre._files import write, writing
 from nacre.transformers.benchmark_helper import providers_of
 from nacre.transformers.bert_test_data import (add_input_arguments, add_length_arguments, generate_test_data,
                                                get_bert_inputs)
@@ -158,7 +159,7 @@ def run_one_test(model_setting: ModelSetting, test_setting: TestSetting, perf_re
         path = Path(m.output_tuning_results)
         if path.exists():
             path = path.with_suffix(f".{datetime.now().timestamp()}.json")
-        path.write_text(json.dumps(session.get_tuning_results()), encoding="utf-8")
+        write(path, json.dumps(session.get_tuning_results()))
 
 
 def launch_test(model_setting: ModelSetting, test_setting: TestSetting, perf_results: Any, all_inputs: List[Any],
@@ -209,7 +210,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
 
 def _write(path: Path, results: List[Tuple[str, Any]]) -> None:
     heads = ["Latency(ms)", *(f"Latency_P{p}" for p in (50, 75, 90, 95, 99)), "Throughput(QPS)"]
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with writing(path, newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         for i, (key, numbers) in enumerate(results):
             told = [part.split("=") for part in key.split(",")]

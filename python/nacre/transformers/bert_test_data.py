@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 import nacre
+from nacre._files import write
 from nacre.transformers.onnx_model import OnnxModel
 
 _TYPES = {TensorProto.FLOAT: np.float32, TensorProto.INT32: np.int32, TensorProto.INT64: np.int64}
@@ -94,7 +95,7 @@ def output_test_data(directory: str, inputs: Dict[str, np.ndarray]) -> None:
 def _write(folder: Path, kind: str, arrays: Dict[str, np.ndarray]) -> None:
     folder.mkdir(exist_ok=True)
     for i, (name, array) in enumerate(arrays.items()):
-        (folder / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(array, name).SerializeToString())
+        write(folder / f"{kind}_{i}.pb", numpy_helper.from_array(array, name).SerializeToString())
 
 
 # ---- which input is which ----

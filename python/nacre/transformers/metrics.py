@@ -6,6 +6,8 @@ import datetime
 import json
 from typing import Any, Dict, List, Optional
 
+from nacre._files import writing
+
 
 class BaseObject:
     """Fields, and customized ones beside them; empty ones are not told."""
@@ -85,7 +87,7 @@ class BenchmarkRecord:
         """A column a field, with dots between names of objects inside of others."""
         rows = [dict(_flat(r.to_dict(), "")) for r in records or []]
         if rows:
-            with open(file_name, "w", newline="", encoding="utf-8") as file:
+            with writing(file_name, newline="") as file:
                 writer = csv.DictWriter(file, list(dict.fromkeys(n for row in rows for n in row)), lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
@@ -93,7 +95,7 @@ class BenchmarkRecord:
     @classmethod
     def save_as_json(cls, file_name: str, records: List[Any]) -> None:
         if records:
-            with open(file_name, "w", encoding="utf-8") as file:
+            with writing(file_name) as file:
                 json.dump([r.to_dict() for r in records], file, indent=4, default=str)
 
 

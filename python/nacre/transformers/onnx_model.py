@@ -9,6 +9,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from nacre import _inference
+from nacre._files import save_model
 from nacre.quantization.onnx_model import ONNXModel, clean_initializers, inputs_of, topologically
 from nacre.quantization.paths import Paths
 
@@ -364,13 +365,9 @@ class OnnxModel(ONNXModel, Paths):
     def save(model: ModelProto, output_path: Any, save_as_external_data: bool = False,
              all_tensors_to_one_file: bool = True, size_threshold: int = 1024, convert_attribute: bool = False) -> None:
         location = os.path.basename(str(output_path)) + ".data" if all_tensors_to_one_file else None
-        if save_as_external_data and location:
-            old = os.path.join(os.path.dirname(str(output_path)), location)
-            if os.path.exists(old):  # onnx writes behind what is there
-                os.remove(old)
-        onnx.save(model, str(output_path), save_as_external_data=save_as_external_data,
-                  all_tensors_to_one_file=all_tensors_to_one_file, location=location, size_threshold=size_threshold,
-                  convert_attribute=convert_attribute)
+        save_model(model, output_path, save_as_external_data=save_as_external_data,
+                   all_tensors_to_one_file=all_tensors_to_one_file, location=location, size_threshold=size_threshold,
+                   convert_attribute=convert_attribute)
 
     def save_model_to_file(self, output_path: Any, use_external_data_format: bool = False,
                            all_tensors_to_one_file: bool = True, size_threshold: int = 1024,

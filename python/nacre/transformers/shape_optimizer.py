@@ -15,6 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import nacre
+from nacre._files import save_model
 from nacre.transformers.bert_test_data import _TYPES
 from nacre.transformers.onnx_model import OnnxModel
 
@@ -139,7 +140,7 @@ class BertOnnxModelShapeOptimizer(OnnxModel):
                                     batch_size, sequence_length, enable_shape_opt, enable_reshape_opt, verbose)
             logger.warning("the model is for a batch of %d and a length of %d now", batch_size, sequence_length)
         if output_path is not None:
-            onnx.save(self.model, output_path)
+            save_model(self.model, output_path)
 
 
 def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace:

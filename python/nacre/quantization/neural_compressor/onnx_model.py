@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
+from nacre._files import save_model
 from nacre.quantization import onnx_model
 from nacre.quantization.neural_compressor.util import MAXIMUM_PROTOBUF, find_by_name
 from nacre.quantization.onnx_model import subgraphs
@@ -237,10 +238,10 @@ class ONNXModel(onnx_model.ONNXModel):
         if not Path(root).absolute().parent.exists():
             raise ValueError(f"the folder of {root} does not exist")
         if self.is_large_model:
-            onnx.save(self._model, root, save_as_external_data=True, location=Path(root).name + "_data",
-                      convert_attribute=False)
+            save_model(self._model, root, save_as_external_data=True, location=Path(root).name + "_data",
+                       convert_attribute=False)
         else:
-            onnx.save(self._model, root)
+            save_model(self._model, root)
 
     def load_model_initializer_by_tensor(self, data_path: Optional[str] = None) -> None:
         """Reads weights that lie in other files."""

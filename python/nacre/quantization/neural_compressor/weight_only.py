@@ -16,6 +16,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import nacre
+from nacre._files import save_model
 from nacre.capi import _quantize
 from nacre.quantization.neural_compressor.onnx_model import ONNXModel
 from nacre.quantization.neural_compressor.util import to_numpy
@@ -316,7 +317,7 @@ def _session(model: ONNXModel, options: Any, providers: Sequence[str]) -> Any:
         return nacre.InferenceSession(model.model.SerializeToString(), options, providers=list(providers))
     with tempfile.TemporaryDirectory(prefix="nacre-quant-") as folder:
         path = os.path.join(folder, "model.onnx")
-        onnx.save(model.model, path, save_as_external_data=True)  # which takes the weights out of the model
+        save_model(model.model, path, save_as_external_data=True)  # which takes the weights out of the model
         onnx.load_external_data_for_model(model.model, folder)
         return nacre.InferenceSession(path, options, providers=list(providers))
 

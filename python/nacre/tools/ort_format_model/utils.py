@@ -4,6 +4,7 @@ from __future__ import annotations
 import pathlib
 from typing import Iterable
 
+from nacre._files import write
 from nacre.tools.logger import get_logger
 from nacre.tools.ort_format_model.operator_type_usage_processors import OperatorTypeUsageManager
 from nacre.tools.ort_format_model.ort_model_processor import Ops, OrtFormatModelProcessor
@@ -28,5 +29,5 @@ def create_config_from_models(model_files: Iterable[pathlib.Path], output_file: 
                    for op in sorted(needed[domain][version])]
             lines.append(f"{domain};{version};{','.join(ops)}")
     output_file.parent.mkdir(parents=True, exist_ok=True)
-    output_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write(output_file, "\n".join(lines) + "\n")
     log.info("%d lines in %s", len(lines), output_file)

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
+from nacre._files import save_model
 from nacre.quantization.onnx_model import topologically
 from nacre.tools.qnn import _tensors
 
@@ -123,7 +124,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     parse_qnn_json_file(told.qnn_json, tensors)
     model = onnx.load(told.onnx_model)
     add_trans_cast(model, tensors)
-    onnx.save(model, told.onnx_model.replace(".onnx", "_add_trans.onnx"))
+    save_model(model, told.onnx_model.replace(".onnx", "_add_trans.onnx"))
 
 
 if __name__ == "__main__":

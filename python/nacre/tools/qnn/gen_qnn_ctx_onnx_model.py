@@ -9,9 +9,9 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-import onnx
 from onnx import TensorProto, helper
 
+from nacre._files import save_model
 from nacre.tools.qnn import _tensors
 
 
@@ -100,7 +100,7 @@ def generate_wrapper_onnx_file(grap_name: str, model_file_name: str, qnn_input_t
                                           embed_mode=int(not disable_embed_mode), ep_sdk_version=qnn_sdk_version))
     graph = helper.make_graph(nodes, "qnn-onnx-model", *rims, weights, value_info=inside)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(graph, producer_name="nacre", opset_imports=opsets, ir_version=10), model_file_name)
+    save_model(helper.make_model(graph, producer_name="nacre", opset_imports=opsets, ir_version=10), model_file_name)
 
 
 def main(arguments: Optional[List[str]] = None) -> None:

@@ -8,6 +8,7 @@ from typing import Dict, List, Optional, Tuple, Union
 import onnx
 from onnx import helper
 
+from nacre._files import save_model
 from nacre.quantization.execution_providers.qnn.fusion_lpnorm import FusionLpNormalization
 from nacre.quantization.execution_providers.qnn.fusion_spacetodepth import FusionSpaceToDepth
 from nacre.quantization.fusions import FusionGelu, FusionLayerNormalization
@@ -51,10 +52,9 @@ def qnn_preprocess_model(model_input: Union[str, Path, onnx.ModelProto], model_o
     if changed:
         model.clean_initializers()
         model.topological_sort()
-        onnx.save_model(model.model, str(model_output), save_as_external_data=save_as_external_data,
-                        all_tensors_to_one_file=all_tensors_to_one_file, location=external_data_location,
-                        size_threshold=external_data_size_threshold,
-                        convert_attribute=external_data_convert_attribute)
+        save_model(model.model, model_output, save_as_external_data=save_as_external_data,
+                   all_tensors_to_one_file=all_tensors_to_one_file, location=external_data_location,
+                   size_threshold=external_data_size_threshold, convert_attribute=external_data_convert_attribute)
     return changed
 
 
@@ -62,7 +62,7 @@ def save_and_reload_optimize_model(model: onnx.ModelProto, shape_infer: bool) ->
     """The model with constants folded, and with the types of all values if shape_infer."""
     with temporary_folder() as folder:
         before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
-        onnx.save_model(model, str(before), save_as_external_data=True)
+        save_model(model, before, save_as_external_data=True)
         optimize_model(before, after)
         model = onnx.load(str(after))
     return save_and_reload_model_with_shape_infer(model) if shape_infer else model

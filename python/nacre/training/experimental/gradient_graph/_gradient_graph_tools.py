@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Union
 
 import torch
 
+from nacre._files import save_model
 from nacre.training._gradients import shared_gradients
 from nacre.training._onnx import onnx
 
@@ -59,4 +60,4 @@ def export_gradient_graph(model: torch.nn.Module, loss_fn: Callable[[Any, Any], 
     wanted = [name for name, p in model.named_parameters() if p.requires_grad]
     made = shared_gradients(proto, "loss", wanted)
     _rename(made, {f"grad:{name}": f"{name}_grad" for name in wanted})
-    onnx.save(made, os.fspath(gradient_graph_path))
+    save_model(made, gradient_graph_path)

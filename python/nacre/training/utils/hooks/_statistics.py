@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 
 import torch
 
+from nacre._files import write
 from nacre.training.utils.hooks._manager import GlobalSubscriberManager, steps_are_counted
 from nacre.training.utils.hooks._subscriber import RuntimeStates, SubscriberBase
 
@@ -57,7 +58,7 @@ class StatisticsSubscriber(SubscriberBase):
             file.write(f"{name}_{way}\n")
         text = _described(tensor.detach().cpu() if self._run_on_cpu else tensor.detach(), self._bucket_size)
         head = f"{'>' * max(0, depth)}{name} {way} run"
-        (folder / f"{name}_{way}").write_text(f"{head} {text}", encoding="utf-8")
+        write(folder / f"{name}_{way}", f"{head} {text}")
 
 
 def _described(tensor: torch.Tensor, bucket_size: int) -> str:
