@@ -241,8 +241,9 @@ NC_MUST nc_code nc_cuda_compile_text(const char *source, int major, int minor, v
 /* The same for c's GPU, driver and compiler, looked up in the cache on disk first. */
 NC_MUST nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **cubin, size_t *bytes, nc_diag *diag);
 
-/* What was chosen by trying on c's GPU and driver, kept in the same cache: n bytes for `of`, in the words of `what`. */
-bool nc_cuda_read_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, void *out, size_t n);
+/* What was chosen for c's GPU and driver, kept in the same cache: *n bytes for `of`, in the words of `what`; *out is
+ * freed with nc_free. */
+bool nc_cuda_read_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, void **out, size_t *n);
 void nc_cuda_write_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, const void *choice,
                           size_t n);
 

@@ -173,7 +173,7 @@ static void write_cache(const char *path, const nc_text *key, const void *cubin,
     nc_text_release(&file);
 }
 
-/* ---- what was found by trying ---- */
+/* ---- what libraries chose ---- */
 
 static bool make_choice_key(const nc_cuda *c, const char *what, const void *of, size_t bytes, nc_text *key) {
     nc_text_addf(key, "%s, driver %d, %s\n", what, c->driver_version, c->name);
@@ -181,15 +181,11 @@ static bool make_choice_key(const nc_cuda *c, const char *what, const void *of, 
     return !key->failed;
 }
 
-bool nc_cuda_read_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, void *out, size_t n) {
+bool nc_cuda_read_choice(const nc_cuda *c, const char *what, const void *of, size_t bytes, void **out, size_t *n) {
     nc_text key = {0};
     char path[MAX_PATH];
-    void *found = NULL;
-    size_t n_found = 0;
     bool there = make_choice_key(c, what, of, bytes, &key) && cache_path(&key, path, sizeof path) &&
-                 read_cache(path, &key, &found, &n_found) && n_found == n;
-    if (there) memcpy(out, found, n);
-    nc_free(found);
+                 read_cache(path, &key, out, n);
     nc_text_release(&key);
     return there;
 }

@@ -1,9 +1,15 @@
 /* device/cuda_dnn.c: cuDNN's graphs made into plans, and plans queued, see cuda_dnn.h. One lock serves the handle,
- * whose stream is set for each call, and the plans. */
+ * whose stream is set for each call, and the plans.
+ *
+ * A plan is kept on disk as the text that cuDNN gives of it, beside compiled kernels. Its key is everything that the
+ * plan depends on: the description itself, written down instead of made, what was asked of engines, cuDNN's version,
+ * driver and GPU. A text that is damaged, or that cuDNN does not take or cannot run, is made anew without a word. That
+ * there is no engine is not kept: it may be for want of a library that is there the next time. */
 #include "device/cuda_dnn.h"
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "device/cuda_order.h"
 
 #include <pthread.h>
@@ -15,6 +21,7 @@ typedef struct plan {
     void *key;
     size_t bytes_key;
     cudnnBackendDescriptor handle; /* NULL: cuDNN cannot */
+    bool from_disk;
 } plan;
 
 struct nc_cuda_dnn {
@@ -34,12 +41,34 @@ static bool fails(nc_cuda_graph *g, cudnnStatus r, const char *function) {
     return true;
 }
 
+static size_t size_of(int type) {
+    switch (type) {
+    case CUDNN_TYPE_HANDLE: return 0; /* nothing that a description depends on */
+    case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    default: return 4;
+    }
+}
+
+/* A descriptor that is only noted is its number, from one. */
+static void note(nc_cuda_graph *g, const int64_t head[4], int type, const void *p) {
+    nc_text_add_n(g->note, (const char *)head, 4 * sizeof *head);
+    if (p != NULL) nc_text_add_n(g->note, p, (size_t)head[3] * size_of(type));
+}
+
 cudnnBackendDescriptor nc_cuda_graph_make(nc_cuda_graph *g, int kind) {
     cudnnBackendDescriptor d = NULL;
     if (g->status != 0) return NULL;
     if (g->n_made == NC_CUDA_DNN_MAX_MADE) {
         g->status = CUDNN_STATUS_NOT_SUPPORTED;
         return NULL;
+    }
+    if (g->note != NULL) {
+        note(g, (int64_t[]){kind, 0, 0, 0}, kind, NULL);
+        return (cudnnBackendDescriptor)(uintptr_t)++g->n_made;
     }
     if (fails(g, g->cuda->api->cudnnBackendCreateDescriptor(kind, &d), "cudnnBackendCreateDescriptor")) return NULL;
     g->made[g->n_made++] = d;
@@ -48,11 +77,14 @@ cudnnBackendDescriptor nc_cuda_graph_make(nc_cuda_graph *g, int kind) {
 
 void nc_cuda_graph_set(nc_cuda_graph *g, cudnnBackendDescriptor d, int name, int type, int64_t n, const void *p) {
     if (g->status != 0) return;
-    fails(g, g->cuda->api->cudnnBackendSetAttribute(d, name, type, n, p), "cudnnBackendSetAttribute");
+    if (g->note != NULL)
+        note(g, (int64_t[]){(int64_t)(uintptr_t)d, name, type, n}, type, p);
+    else
+        fails(g, g->cuda->api->cudnnBackendSetAttribute(d, name, type, n, p), "cudnnBackendSetAttribute");
 }
 
 void nc_cuda_graph_end(nc_cuda_graph *g, cudnnBackendDescriptor d) {
-    if (g->status != 0) return;
+    if (g->status != 0 || g->note != NULL) return;
     fails(g, g->cuda->api->cudnnBackendFinalize(d), "cudnnBackendFinalize");
 }
 
@@ -89,33 +121,34 @@ static bool engine_serves(nc_cuda_graph *g, cudnnBackendDescriptor config, bool 
     return ok;
 }
 
-/* The plan of a configuration if it can be made and its workspace fits; else NULL. */
-static cudnnBackendDescriptor plan_of(const nc_cuda_graph *g, cudnnBackendDescriptor config, size_t bytes_workspace) {
-    const nc_cuda_api *api = g->cuda->api;
+/* The plan of one attribute, a configuration or a text, if it can be made and its workspace fits; else NULL. */
+static cudnnBackendDescriptor plan_of(const nc_cuda_dnn *d, int name, int type, int64_t n, const void *value,
+                                      size_t bytes_workspace) {
+    const nc_cuda_api *api = d->cuda->api;
     cudnnBackendDescriptor p = NULL;
-    int64_t n = 0, bytes = 0;
+    int64_t n_got = 0, bytes = 0;
     if (api->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p) != 0) return NULL;
-    bool ok = api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle) == 0;
-    ok = ok && api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                             1, &config) == 0;
+    bool ok = api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle) == 0;
+    ok = ok && api->cudnnBackendSetAttribute(p, name, type, n, value) == 0;
     ok = ok && api->cudnnBackendFinalize(p) == 0;
-    ok = ok && api->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
+    ok = ok && api->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n_got,
                                              &bytes) == 0;
     if (ok && bytes >= 0 && (uint64_t)bytes <= bytes_workspace) return p;
     api->cudnnBackendDestroyDescriptor(p);
     return NULL;
 }
 
-static cudnnBackendDescriptor first_plan(nc_cuda_graph *g, cudnnBackendDescriptor *configs, int64_t n,
-                                         const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+static cudnnBackendDescriptor first_plan(const nc_cuda_dnn *d, nc_cuda_graph *g, cudnnBackendDescriptor *configs,
+                                         int64_t n, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
     cudnnBackendDescriptor found = NULL;
     for (int64_t i = 0; i < n && found == NULL && g->status == 0; i++)
         if (c->any_engine || engine_serves(g, configs[i], c->no_tensor_cores))
-            found = plan_of(g, configs[i], bytes_workspace);
+            found = plan_of(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configs[i],
+                            bytes_workspace);
     return found;
 }
 
-static cudnnBackendDescriptor choose(nc_cuda_graph *g, cudnnBackendDescriptor graph, int mode,
+static cudnnBackendDescriptor choose(const nc_cuda_dnn *d, nc_cuda_graph *g, cudnnBackendDescriptor graph, int mode,
                                      const nc_cuda_dnn_call *c, size_t bytes_workspace) {
     const nc_cuda_api *api = g->cuda->api;
     cudnnBackendDescriptor configs[MAX_CONFIGS], found = NULL;
@@ -133,7 +166,7 @@ static cudnnBackendDescriptor choose(nc_cuda_graph *g, cudnnBackendDescriptor gr
                                  api->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_CONFIGS, &n, configs),
                                  "cudnnBackendGetAttribute of the heuristics"))
-        found = first_plan(g, configs, n < MAX_CONFIGS ? n : MAX_CONFIGS, c, bytes_workspace);
+        found = first_plan(d, g, configs, n < MAX_CONFIGS ? n : MAX_CONFIGS, c, bytes_workspace);
     while (n_made > 0) api->cudnnBackendDestroyDescriptor(configs[--n_made]);
     return found;
 }
@@ -146,7 +179,7 @@ static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_
     static const int modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     for (int i = 0; i < 2 && found == NULL && (g.status == 0 || is_unsupported(g.status)); i++) {
         if (i > 0) g.status = 0;
-        if (graph != NULL && g.status == 0) found = choose(&g, graph, modes[i], c, bytes_workspace);
+        if (graph != NULL && g.status == 0) found = choose(d, &g, graph, modes[i], c, bytes_workspace);
     }
     if (found == NULL && g.status != 0 && !is_unsupported(g.status))
         nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, g.diag.text);
@@ -154,6 +187,49 @@ static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_
         nc_log(NC_LOG_INFO, "cuDNN has no engine for %s; Nacre's own kernels serve it", c->what);
     release(&g);
     return found;
+}
+
+/* ---- plans on disk ---- */
+
+static const char kept[] = "cuDNN's plan 1"; /* another number when engines are chosen in another way */
+
+static bool make_key(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace, nc_text *key) {
+    nc_cuda_graph g = {.cuda = d->cuda, .note = key};
+    nc_text_addf(key, "cuDNN %zu, workspace %zu, %d %d\n", d->cuda->api->cudnnGetVersion(), bytes_workspace,
+                 c->no_tensor_cores, c->any_engine);
+    return c->describe(&g, c->key) != NULL && !key->failed;
+}
+
+static cudnnBackendDescriptor read_plan(const nc_cuda_dnn *d, const nc_text *key, size_t bytes_workspace) {
+    void *text = NULL;
+    size_t n = 0;
+    if (!nc_cuda_read_choice(d->cuda, kept, key->s, key->n, &text, &n)) return NULL;
+    cudnnBackendDescriptor p = plan_of(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n,
+                                       text, bytes_workspace);
+    nc_free(text);
+    return p;
+}
+
+static void write_plan(const nc_cuda_dnn *d, const nc_text *key, cudnnBackendDescriptor p) {
+    const int name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    const nc_cuda_api *api = d->cuda->api;
+    int64_t n = 0;
+    if (api->cudnnBackendGetAttribute(p, name, CUDNN_TYPE_CHAR, 0, &n, NULL) != 0 || n < 1) return;
+    char *text = nc_alloc((size_t)n);
+    if (text != NULL && api->cudnnBackendGetAttribute(p, name, CUDNN_TYPE_CHAR, n, &n, text) == 0)
+        nc_cuda_write_choice(d->cuda, kept, key->s, key->n, text, (size_t)n);
+    nc_free(text);
+}
+
+/* A plan from disk, where `may_read`, or a new one, which is kept there. */
+static void find_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace, bool may_read, plan *p) {
+    nc_text key = {0};
+    bool has_key = make_key(d, c, bytes_workspace, &key);
+    p->handle = may_read && has_key ? read_plan(d, &key, bytes_workspace) : NULL;
+    p->from_disk = p->handle != NULL;
+    if (p->handle == NULL) p->handle = make_plan(d, c, bytes_workspace);
+    if (p->handle != NULL && has_key && !p->from_disk) write_plan(d, &key, p->handle);
+    nc_text_release(&key);
 }
 
 /* ---- plans ---- */
@@ -179,7 +255,8 @@ static plan *add(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspa
     plan *p = &d->plans[d->n < MAX_PLANS ? d->n++ : d->next];
     d->next = ((int)(p - d->plans) + 1) % MAX_PLANS;
     forget(d, p);
-    *p = (plan){.key = key, .bytes_key = c->bytes_key, .handle = make_plan(d, c, bytes_workspace)};
+    *p = (plan){.key = key, .bytes_key = c->bytes_key};
+    find_plan(d, c, bytes_workspace, true, p);
     return p;
 }
 
@@ -198,23 +275,29 @@ static cudnnStatus queue(const nc_cuda_dnn *d, cudnnBackendDescriptor p, const n
     return g.status;
 }
 
+/* cuDNN does not do it: from now on nobody asks it again. */
+static void give_up(const nc_cuda_dnn *d, plan *p, const char *what, const char *why) {
+    nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", what, why);
+    d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+    p->handle = NULL;
+}
+
 bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s) {
     nc_diag diag = {0};
-    bool done = false;
+    bool done = false, captures = nc_cuda_captures_itself();
     pthread_mutex_lock(&d->mutex);
     plan *p = look_up(d, c);
-    if (p == NULL && nc_cuda_captures_itself())
+    if (p == NULL && captures)
         nc_cuda_capture_unfit(); /* a plan is loaded when it is made */
     else if (p == NULL)
         p = add(d, c, bytes_workspace);
-    if (p != NULL && p->handle != NULL) {
-        done = queue(d, p->handle, c, workspace, s, &diag) == 0;
-        if (!done) {
-            nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, diag.text);
-            d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
-            p->handle = NULL;
-        }
+    if (p != NULL && p->handle != NULL) done = queue(d, p->handle, c, workspace, s, &diag) == 0;
+    if (p != NULL && p->handle != NULL && !done && p->from_disk && !captures) {
+        d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+        find_plan(d, c, bytes_workspace, false, p);
+        if (p->handle != NULL) done = queue(d, p->handle, c, workspace, s, &diag) == 0;
     }
+    if (p != NULL && p->handle != NULL && !done) give_up(d, p, c->what, diag.text);
     pthread_mutex_unlock(&d->mutex);
     return done;
 }

@@ -1,4 +1,5 @@
-/* device/cuda_dnn.h: cuDNN 9's graphs: a handle per device, and the plans that were made of graphs, kept by their keys.
+/* device/cuda_dnn.h: cuDNN 9's graphs: a handle per device, and the plans that were made of graphs, kept by their keys,
+ * and by their descriptions on disk: a second start asks no heuristics and builds no plan.
  *
  * cuDNN is a way among others. What it refuses or fails at is remembered for the key and told in the log (a failure as
  * a WARNING with call and status, the lack of an engine as INFO), and the caller goes another way. Engines that are not
@@ -46,6 +47,7 @@ enum { /* types of attributes */
        CUDNN_TYPE_POINTWISE_MODE = 14,
        CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
        CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
+       CUDNN_TYPE_CHAR = 24,
        CUDNN_TYPE_RNG_DISTRIBUTION = 29
 };
 
@@ -68,6 +70,7 @@ enum { /* attributes */
        CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400,
        CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401,
        CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402,
+       CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 405,
        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700, /* then beta, description, w, x, y; so for the next two: */
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA = 706,   /* beta, description, w, dx, dy */
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA = 712, /* beta, description, dw, x, dy */
@@ -148,7 +151,8 @@ enum {                                    /* values */
 typedef struct nc_cuda_graph {
     const nc_cuda *cuda;
     cudnnHandle handle;
-    cudnnStatus status; /* of the call that failed */
+    struct nc_text *note; /* not NULL: cuDNN is not asked, what would be said to it is added here */
+    cudnnStatus status;   /* of the call that failed */
     nc_diag diag;
     int n_made;
     cudnnBackendDescriptor made[NC_CUDA_DNN_MAX_MADE];

@@ -2,10 +2,13 @@
  * (and by dnn_steps.c attention) by plain loops, queued on the driver's streams. Descriptors keep what was set; what is
  * set too late, of the wrong type or does not fit together is refused. The heuristics offer an engine that is not
  * deterministic first, then the one that serves; sums of convolutions are f32, in the order of the taps and channels.
- * More than 64 images or batches have no engine. */
+ * More than 64 images or batches have no engine. A plan can be written down as a text: its engine and graph as digits;
+ * what is not just as long, of this version and with the right sum at its end is refused. Beside its calls it counts
+ * "cudnn heuristics" and "cudnn plan", a plan made of a configuration. */
 #include "tests/cuda/dnn.h"
 #include "tests/cuda/standin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
@@ -25,12 +28,13 @@ struct cudnnContext {
 #include "device/cuda_api.list"
 #undef X
 
-#define ENTER()                                         \
-    do {                                                \
-        const standin_control *c_ = standin_find();     \
-        int code_ = c_ ? c_->enter(__func__) : SUCCESS; \
-        if (code_ != SUCCESS) return code_;             \
+#define ENTER_AS(name)                              \
+    do {                                            \
+        const standin_control *c_ = standin_find(); \
+        int code_ = c_ ? c_->enter(name) : SUCCESS; \
+        if (code_ != SUCCESS) return code_;         \
     } while (0)
+#define ENTER() ENTER_AS(__func__)
 
 size_t cudnnGetVersion(void) { return 91300; }
 
@@ -80,6 +84,7 @@ cudnnStatus cudnnBackendDestroyDescriptor(cudnnBackendDescriptor descriptor_) {
     ENTER();
     descriptor *d = descriptor_;
     free(d->graph);
+    free(d->text);
     free(d);
     return SUCCESS;
 }
@@ -91,16 +96,28 @@ static size_t size_of(int type) {
     case CUDNN_TYPE_DOUBLE:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
-    case CUDNN_TYPE_BOOLEAN: return 1;
+    case CUDNN_TYPE_BOOLEAN:
+    case CUDNN_TYPE_CHAR: return 1;
     default: return 4;
     }
+}
+
+static cudnnStatus set_text(descriptor *d, int type, int64_t n, const void *p) {
+    if (d->kind != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || type != CUDNN_TYPE_CHAR) return BAD_PARAM;
+    d->text = malloc((size_t)n);
+    if (d->text == NULL) return NOT_INITIALIZED;
+    memcpy(d->text, p, (size_t)n);
+    d->bytes_text = (size_t)n;
+    return SUCCESS;
 }
 
 /* The data pointers of a pack and the operations of a graph are what comes in greater numbers. */
 cudnnStatus cudnnBackendSetAttribute(cudnnBackendDescriptor descriptor_, int name, int type, int64_t n, const void *p) {
     ENTER();
     descriptor *d = descriptor_;
-    if (d->ended || n < 1 || p == NULL || d->n == MAX_ATTRS || (size_t)n * size_of(type) > MAX_BYTES) return BAD_PARAM;
+    if (d->ended || n < 1 || p == NULL) return BAD_PARAM;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) return set_text(d, type, n, p);
+    if (d->n == MAX_ATTRS || (size_t)n * size_of(type) > MAX_BYTES) return BAD_PARAM;
     attr *a = &d->attrs[d->n++];
     *a = (attr){.name = name, .type = type, .n = n};
     memcpy(a->bytes, p, (size_t)n * size_of(type));
@@ -198,10 +215,59 @@ static cudnnStatus end_graph(descriptor *d) {
     return fine ? SUCCESS : BAD_PARAM;
 }
 
+/* ---- plans as texts ---- */
+
+#define TEXT_HEAD "{\"stand-in\": 91300, \"plan\": \""
+enum { N_HEAD = sizeof TEXT_HEAD - 1, BYTES_PLAN = sizeof(int) + sizeof(graph), N_TEXT = N_HEAD + 2 * BYTES_PLAN + 10 };
+
+static unsigned sum_of(const unsigned char *p, size_t n) {
+    unsigned sum = 1;
+    for (size_t i = 0; i < n; i++) sum = sum * 31 + p[i];
+    return sum;
+}
+
+static cudnnStatus give_text(const descriptor *d, int64_t wanted, int64_t *n, char *out) {
+    unsigned char bytes[BYTES_PLAN];
+    if (d->graph == NULL || !d->ended) return BAD_PARAM;
+    *n = N_TEXT;
+    if (wanted == 0) return SUCCESS;
+    if (wanted < N_TEXT) return BAD_PARAM;
+    memcpy(bytes, &d->engine, sizeof d->engine);
+    memcpy(bytes + sizeof d->engine, d->graph, sizeof *d->graph);
+    memcpy(out, TEXT_HEAD, N_HEAD);
+    char one[3], end[16];
+    for (int i = 0; i < BYTES_PLAN; i++) {
+        snprintf(one, sizeof one, "%02x", bytes[i]);
+        memcpy(out + N_HEAD + 2 * i, one, 2);
+    }
+    snprintf(end, sizeof end, "%08x\"}", sum_of(bytes, BYTES_PLAN));
+    memcpy(out + N_HEAD + 2 * BYTES_PLAN, end, 10);
+    return SUCCESS;
+}
+
+static cudnnStatus read_text(descriptor *d) {
+    unsigned char bytes[BYTES_PLAN];
+    char two[3] = "", sum[9] = "";
+    if (d->bytes_text != N_TEXT || memcmp(d->text, TEXT_HEAD, N_HEAD) != 0) return NOT_SUPPORTED;
+    for (int i = 0; i < BYTES_PLAN; i++) {
+        memcpy(two, d->text + N_HEAD + 2 * i, 2);
+        bytes[i] = (unsigned char)strtoul(two, NULL, 16);
+    }
+    memcpy(sum, d->text + N_HEAD + 2 * BYTES_PLAN, 8);
+    if (strtoul(sum, NULL, 16) != sum_of(bytes, BYTES_PLAN)) return NOT_SUPPORTED;
+    d->graph = malloc(sizeof *d->graph);
+    if (d->graph == NULL) return NOT_INITIALIZED;
+    memcpy(&d->engine, bytes, sizeof d->engine);
+    memcpy(d->graph, bytes + sizeof d->engine, sizeof *d->graph);
+    return SUCCESS;
+}
+
 static cudnnStatus end_plan(descriptor *d) {
     const descriptor *config = part(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
-    if (config == NULL || config->kind != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || config->engine < 0) return BAD_PARAM;
     if (find(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE) == NULL) return BAD_PARAM;
+    if (d->text != NULL) return config == NULL ? read_text(d) : BAD_PARAM;
+    ENTER_AS("cudnn plan");
+    if (config == NULL || config->kind != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || config->engine < 0) return BAD_PARAM;
     d->engine = config->engine;
     d->graph = malloc(sizeof *d->graph);
     if (d->graph == NULL) return NOT_INITIALIZED;
@@ -234,10 +300,11 @@ cudnnStatus cudnnBackendFinalize(cudnnBackendDescriptor descriptor_) {
 static cudnnStatus offer(const descriptor *heuristics, int64_t wanted, int64_t *n, descriptor **configs) {
     const descriptor *d = part(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
     if (!heuristics->ended || d == NULL || !d->ended || wanted < 2) return BAD_PARAM;
+    ENTER_AS("cudnn heuristics");
     *n = 0;
     for (int i = 0; i < 2; i++) {
         configs[i]->engine = i;
-        configs[i]->graph = malloc(sizeof *configs[i]->graph);
+        configs[i]->graph = calloc(1, sizeof *configs[i]->graph);
         if (configs[i]->graph == NULL) return NOT_INITIALIZED;
         if (!read_graph(d, configs[i]->graph)) return BAD_PARAM;
     }
@@ -265,6 +332,7 @@ cudnnStatus cudnnBackendGetAttribute(cudnnBackendDescriptor descriptor_, int nam
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: return offer(d, n_wanted, n, p);
     case CUDNN_ATTR_ENGINECFG_ENGINE: (*(descriptor **)p)->engine = d->engine; break;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: memcpy(p, &note, sizeof note); break;
+    case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: return give_text(d, n_wanted, n, p);
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: memcpy(p, &workspace, sizeof workspace); break;
     default: return BAD_PARAM;
     }

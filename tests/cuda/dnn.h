@@ -20,6 +20,8 @@ typedef struct descriptor {
     attr attrs[MAX_ATTRS];
     int engine;          /* of an engine, a configuration and a plan */
     struct graph *graph; /* of a configuration and a plan: a copy */
+    char *text;          /* of a plan that was written down */
+    size_t bytes_text;
 } descriptor;
 
 static inline const attr *find(const descriptor *d, int name, int type) {

@@ -7,6 +7,7 @@
 #include "kernels/cuda/gemm.h"
 
 #include "base/intmath.h"
+#include "base/mem.h"
 #include "kernels/cuda/gemv.h"
 
 #include <string.h>
@@ -280,11 +281,21 @@ typedef struct choice_key {
     nck_cuda_gemm_key key;
     int64_t type, compute, adds, version;
 } choice_key;
+static const char choice_name[] = "cuBLASLt's algorithm";
+
+/* An earlier choice. */
+static bool read_choice(const nc_cuda *c, const choice_key *of, cublasLtMatmulAlgo *algo) {
+    void *found = NULL;
+    size_t n = 0;
+    bool there = nc_cuda_read_choice(c, choice_name, of, sizeof *of, &found, &n) && n == sizeof *algo;
+    if (there) memcpy(algo, found, n);
+    nc_free(found);
+    return there;
+}
 
 /* By the heuristics; or, where that is asked for, by trying once, which a recorded run cannot do. */
 static nc_code choose(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
                       const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo, bool *usable) {
-    static const char what[] = "cuBLASLt's algorithm";
     const nc_cuda *c = nc_device_cuda(at.device);
     choice_key of = {.key = *key,
                      .type = k->type,
@@ -293,12 +304,12 @@ static nc_code choose(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
                      .version = k->tune ? (int64_t)c->api->cublasLtGetVersion() : 0};
     bool tries = k->tune && !nc_cuda_captures_itself();
     candidates all;
-    *usable = k->tune && nc_cuda_read_choice(c, what, &of, sizeof of, algo, sizeof *algo);
+    *usable = k->tune && read_choice(c, &of, algo);
     if (*usable) return NC_OK;
     NC_TRY(find_candidates(c, l, key, tries ? CANDIDATES : 1, &all, at.diag));
     if (tries && all.n > 1) {
         NC_TRY(try_all(k, at, g, l, &all));
-        nc_cuda_write_choice(c, what, &of, sizeof of, &all.v[0].algo, sizeof *algo);
+        nc_cuda_write_choice(c, choice_name, &of, sizeof of, &all.v[0].algo, sizeof *algo);
     }
     *usable = all.n > 0;
     if (*usable) *algo = all.v[0].algo;
