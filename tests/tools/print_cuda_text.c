@@ -127,6 +127,7 @@ static void print_attention_few(void) {
         nc_dtype mask = i == 0 ? NC_UNDEFINED : i == 1 ? NC_BOOL : types[i];
         nck_cuda_attn_few_define(256 >> i, mask, i == 2, 1 << (i < 2 ? i : 2), define, sizeof define);
         print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few attend_splits");
+        print_file(NCK_CUDA_TEXT_attention_bulk, types[i], define, "");
     }
 }
 

@@ -80,8 +80,13 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
     if (file == NCK_CUDA_TEXT_norm || file == NCK_CUDA_TEXT_norm_grad)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
-        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few)
+        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few ||
+        file == NCK_CUDA_TEXT_attention_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));
+    if (file == NCK_CUDA_TEXT_attention_few || file == NCK_CUDA_TEXT_attention_bulk)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_few_head));
+    if (file == NCK_CUDA_TEXT_gemv_bulk || file == NCK_CUDA_TEXT_attention_bulk)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_bulk));
     if (file == NCK_CUDA_TEXT_gemv || file == NCK_CUDA_TEXT_gemv_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_gemv_head));
     nc_text_add(out, nck_cuda_text_get(file));
