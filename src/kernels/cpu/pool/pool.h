@@ -1,7 +1,8 @@
 /* kernels/cpu/pool/pool.h: pools over planes of up to three spatial dims, and their transposes.
  * x (planes, in...), y (planes, out...), dense; of nck_pool_max without indices and nck_pool_average also x (planes,
  * in..., lanes), y (planes, out..., lanes), in floats. An item is a plane, so that any threads give the same bits.
- * Sums accumulate in double, in the order of the taps. */
+ * Sums accumulate in double, and means are their products with an inverse in double. The rows of each column of a
+ * window are summed first. */
 #ifndef NCK_POOL_H
 #define NCK_POOL_H
 
