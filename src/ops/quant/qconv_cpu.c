@@ -25,7 +25,10 @@ bool nc_qlinear_conv_fits(const nc_node *n, const char **why) { return is_window
 static nck_qconv_args weights_of(const qconv *s, nc_dtype type, const int64_t *dims) {
     nck_qconv_args a = {.n_spatial = s->attrs.n_spatial, .group = s->attrs.group, .K = dims[0], .w_type = type};
     a.C = dims[1] * a.group;
-    for (int d = 0; d < a.n_spatial; d++) a.window[d] = dims[2 + d];
+    for (int d = 0; d < a.n_spatial; d++) {
+        a.window[d] = dims[2 + d];
+        a.stride[d] = s->attrs.strides[d], a.dilation[d] = s->attrs.dilations[d];
+    }
     return a;
 }
 
@@ -45,9 +48,10 @@ static nc_code qconv_ask_pack(nc_prep *p, qconv *s) {
     const nc_literal *lit = w->origin == NC_FROM_CONST ? w->lit : NULL;
     if (p->no_packs || lit == NULL || lit->n == 0 || lit->dims[0] % s->attrs.group != 0) return NC_OK;
     nck_qconv_args a = weights_of(s, lit->dtype, lit->dims);
-    if (nck_qconv_packed_bytes(&a) == 0) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "qconv_w/2/%s/%s/%d", nck_isa_get()->from.igemm,
-                                       nc_dtype_name(lit->dtype), (int)s->attrs.group);
+    int last = a.n_spatial - 1; /* what windows of one channel for each group are laid out by */
+    const char *form =
+        nc_arena_printf(p->arena, "qconv_w/3/%s/%s/%d/%lld/%lld", nck_isa_get()->from.igemm, nc_dtype_name(lit->dtype),
+                        (int)s->attrs.group, (long long)a.stride[last], (long long)a.dilation[last]);
     NC_NEED(p->w, form);
     p->pack[p->n_packs++] =
         (nc_pack){.input = input, .form = form, .fill = qconv_fill, .bytes = nck_qconv_packed_bytes(&a)};
