@@ -32,7 +32,7 @@ static void print_files(void) {
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
-                   "gather gather_words gather_lines scatter_keys sort_far sort_near");
+                   "gather gather_words gather_lines scatter_keys");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det inverse");
@@ -79,6 +79,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", "unique_sort unique_groups");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
+    print_file(NCK_CUDA_TEXT_sort, NC_UNDEFINED, "", "sort_count sort_add sort_move sort_one");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
