@@ -29,6 +29,9 @@ static void print_files(void) {
     static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
+    static const char *const samples[] = {
+        "#define TAPS 2\n#define AXES 2\n#define G float\n", "#define TAPS 4\n#define AXES 3\n#define G double\n",
+        "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
@@ -48,6 +51,8 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
         print_file(NCK_CUDA_TEXT_unique, floats[i], "", "unique_sort unique_groups");
         print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
+        print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
+                   "sample sample_words sample_begins sample_dx sample_dgrid");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
                    "resize_back_between resize_back_last resize_pick resize_outside");
