@@ -29,6 +29,8 @@ static void print_files(void) {
     static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
+    static const char uniques[] = "unique_words unique_sort unique_begins unique_firsts unique_count unique_add "
+                                  "unique_number unique_name";
     static const char *const samples[] = {
         "#define TAPS 2\n#define AXES 2\n#define G float\n", "#define TAPS 4\n#define AXES 3\n#define G double\n",
         "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
@@ -49,7 +51,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
-        print_file(NCK_CUDA_TEXT_unique, floats[i], "", "unique_sort unique_groups");
+        print_file(NCK_CUDA_TEXT_unique, floats[i], "", uniques);
         print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
         print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
                    "sample sample_words sample_begins sample_dx sample_dgrid");
@@ -81,7 +83,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
-    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", "unique_sort unique_groups");
+    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_sort, NC_UNDEFINED, "", "sort_count sort_add sort_move sort_one");

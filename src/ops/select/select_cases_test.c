@@ -61,6 +61,16 @@ const nc_case nc_select_cases[] = {
     {"unique_columns", G "(int8[2,30] x) => (y) { y = Unique<axis = 1>(x) }", {{0, 3}}, FIXED},
     {"unique_many", G "(float16[3,200] x) => (y, a, b, c) { y, a, b, c = Unique<sorted = 0>(x) }", {{-1, 1}}, FIXED},
     {"unique_middle", G "(bool[3,40,2] x) => (y, a, b, c) { y, a, b, c = Unique<axis = -2>(x) }", {{0, 2}}, FIXED},
+    {"unique_sorted_in_pieces",
+     G "(int64[9000] x, float16[4,2100] h, double[3000] d) => (y, a, b, c, r, s, t, u, v) { y, a, b, c = Unique(x) "
+       "r, s, t, u = Unique<sorted = 0>(h) e = Div(d, d) f = Mul(d, e) v = Unique(f) }",
+     {{-3e9, 3e9}, {-1, 1}, {-0.01, 0.01}},
+     FIXED},
+    {"unique_rows_in_pieces",
+     G "(int32[3000,3] x, uint8[2,5000] b) => (y, s, t, u, c) { y, s, t, u = Unique<axis = 0, sorted = 0>(x) "
+       "c = Unique<axis = 1>(b) }",
+     {{-3, 3}, {0, 60}},
+     FIXED},
     {"unique_middle_unsorted",
      G "(double[2,70,1] x) => (y) { y = Unique<axis = 1, sorted = 0>(x) }",
      {{0, 1}},
