@@ -40,7 +40,7 @@ static void print_files(void) {
                    "gather gather_words gather_lines scatter_keys");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
-        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det inverse");
+        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");

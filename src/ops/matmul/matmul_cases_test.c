@@ -159,6 +159,10 @@ const nc_case nc_matmul_cases[] = {
     {"det", "<opset: \"\" 22> g (float[b,3,3] x) => (y) { y = Det(x) }"},
     {"det_one", "<opset: \"\" 11> g (float[1,1] x) => (y) { y = Det(x) }"},
     {"det_five", "<opset: \"\" 22> g (float[2,5,5] x) => (y) { y = Det(x) }"},
+    {"det_grad",
+     "<opset: \"\" 22, \"nacre\" 1> g (double[n] d, double[n,6,6] x, float16[2] e, float16[2,3,3] y, float[] f, "
+     "float[1,1] z) => (a, b, c) { a = nacre.DetGrad(d, x) b = nacre.DetGrad(e, y) c = nacre.DetGrad(f, z) }",
+     VALUE},
     {"det_none", "<opset: \"\" 22> g (float[2,0,0] x) => (y) { y = Det(x) }", VALUE},
     {"det_bfloat16", "<opset: \"\" 22> g (bfloat16[2,2,2] x) => (y) { y = Det(x) }", VALUE},
     {0}};
