@@ -61,6 +61,8 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_softmax, floats[i], i == 3 ? "#define W float\n#define X bf16\n" : "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
                    "scores_grad");
+        print_file(NCK_CUDA_TEXT_draw, floats[i], i == 0 ? "#define X bf16\n" : "#define X float\n",
+                   "draw_uniform draw_normal draw_flags draw_classes");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_keep dropout_pair dropout_grad random_step");
         const char *norm_types =
             i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n#define H bf16\n"
