@@ -73,6 +73,12 @@ const nc_case nc_vision_cases[] = {
      G "(float16[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }",
      {{0, 0}},
      NC_CASE_NO_GRAD},
+    {"resize_integers",
+     G "(int32[1,1,5,6] x, int8[4,5] c) => (y, z) <const float [4] s = {1, 1, 1.7, 2}, const float [4] r = {0.1, -0.2, "
+       "0.7, 0.9}, const int64[2] l = {3, 6}> { y = Resize<mode = \"cubic\">(x, , s) z = Resize<mode = \"linear\", "
+       "coordinate_transformation_mode = \"tf_crop_and_resize\", extrapolation_value = 7.7>(c, r, , l) }",
+     {{-90, 90}},
+     FIXED},
     {"resize_bytes", G "(uint8[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }", {{0, 200}}, FIXED},
     {"resize_bool", G "(bool[1,1,5,6] x) => (y) " UP "{ y = Resize(x, , s) }", {{-1, 1}}, FIXED},
     {"resize_same",

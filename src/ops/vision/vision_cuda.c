@@ -1,6 +1,6 @@
 /* ops/vision/vision_cuda.c: CUDA bindings of the vision family: Resize, Upsample, nacre.ResizeGrad, RoiAlign and
- * GridSample with their gradients, NonMaxSuppression. Resizing by nearest moves elements of any type; linear and cubic are for floats. The
- * others run as what their cards are made of. */
+ * GridSample with their gradients, MaxRoiPool's places, NonMaxSuppression. Resizing by nearest moves elements of any
+ * type; linear and cubic are for floats. The others run as what their cards are made of. */
 #include "kernels/cuda/nms.h"
 #include "kernels/cuda/resize.h"
 #include "kernels/cuda/roi.h"
@@ -135,6 +135,38 @@ static nc_code roi_grad_run(const nc_call *c) {
                                  c->n_out > 0 ? c->out[0]->data : NULL, c->n_out > 1 ? c->out[1]->data : NULL);
 }
 
+/* ---- MaxRoiPlaces ---- */
+
+typedef struct places {
+    double scale;
+    nc_function *f;
+} places;
+
+static nc_code places_prepare(nc_prep *p) {
+    places *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    s->scale = nc_attr_float(p->node, "spatial_scale");
+    p->state = s;
+    return nck_cuda_roi_places_prepare(p->device, p->node->in[0]->type->elem, &s->f, &p->w->diag);
+}
+
+static nc_code places_run(const nc_call *c) {
+    const places *s = c->state;
+    const nc_tensor *x = c->in[0], *rois = c->in[1], *y = c->out[0];
+    if (rois->dims[1] != 5)
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "expected five numbers per region, got %lld",
+                           (long long)rois->dims[1]);
+    nck_cuda_roi a = {.regions = y->dims[0],
+                      .images = x->dims[0],
+                      .C = x->dims[1],
+                      .H = x->dims[2],
+                      .W = x->dims[3],
+                      .h = y->dims[2],
+                      .w = y->dims[3],
+                      .scale = s->scale};
+    return nck_cuda_roi_places_run(s->f, c, &a, x->data, rois->data, y->data);
+}
+
 /* ---- GridSample ---- */
 
 typedef struct sampling {
@@ -240,6 +272,11 @@ const nc_binding nc_vision_cuda[] = {
     {.op = "RoiAlign", ROI, .run = roi_run},
     {.op = "RoiAlignAlong", .domain = "nacre", ROI, .run = roi_run},
     {.op = "RoiAlignGrad", .domain = "nacre", ROI, .workspace = roi_grad_workspace, .run = roi_grad_run},
+    {.op = "MaxRoiPlaces",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
+     .prepare = places_prepare,
+     .run = places_run},
     {.op = "GridSample", SAMPLE, .prepare = sample_prepare, .run = sample_run},
     {.op = "GridSampleAt", .domain = "nacre", SAMPLE, .prepare = sample_prepare, .run = sample_run},
     {.op = "GridSampleGrad",
