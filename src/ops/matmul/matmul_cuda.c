@@ -31,7 +31,9 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     NC_NEED(p->w, s);
     memset(s, 0, sizeof *s);
     s->alpha = 1;
-    NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
+    nc_dtype t = p->node->in[0]->type->elem;
+    if (t == NC_UINT32 || t == NC_UINT64) t = t == NC_UINT32 ? NC_INT32 : NC_INT64; /* which have the same bits */
+    NC_TRY(nck_cuda_gemm_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
     s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
     p->state = *out = s;
@@ -350,7 +352,7 @@ static nc_code gemm_run(const nc_call *c) {
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
 }
 
-#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
+#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
 #define T_BODY (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 /* ---- Det, Inverse ---- */
 
