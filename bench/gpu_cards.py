@@ -311,10 +311,11 @@ def nonzero(tiny):
 def resize(tiny, mode):
     n, c, s = (1, 2, 4) if tiny else (8, 64, 128)
     how = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}[mode]
+    coordinates = "asymmetric" if mode == "nearest" else "half_pixel"
     return Row("Resize", [normal(n, c, s, s)], [("f4", (n, c, 2 * s, 2 * s))],
-               lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode=how), consts={2: np.float32([1, 1, 2, 2])},
-               mode=mode, cubic_coeff_a=-0.75, coordinate_transformation_mode="asymmetric" if mode == "nearest" else
-               "half_pixel", nearest_mode="floor")
+               lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode=how),
+               consts={2: np.float32([1, 1, 2, 2])}, mode=mode, cubic_coeff_a=-0.75, nearest_mode="floor",
+               coordinate_transformation_mode=coordinates)
 
 
 def det(tiny, n, s):
@@ -324,7 +325,8 @@ def det(tiny, n, s):
 
 def draws(tiny, op="RandomNormal"):
     n = 64 if tiny else 1 << 24
-    peer = {"RandomNormal": lambda t: t.randn(n, device="cuda"), "RandomUniform": lambda t: t.rand(n, device="cuda")}[op]
+    peer = {"RandomNormal": lambda t: t.randn(n, device="cuda"),
+            "RandomUniform": lambda t: t.rand(n, device="cuda")}[op]
     return Row(op, [], [("f4", (n,))], peer, shape=[n], seed=1.0, check=False)
 
 

@@ -36,8 +36,7 @@ static void print_files(void) {
         "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
-                   "gather gather_words gather_lines scatter_keys");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words gather_lines scatter_keys");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");

@@ -1,5 +1,5 @@
-/* cuda/det.cu: determinants, their gradients and inverses of x (matrices, n, n) by elimination with row pivots in double,
- * a block for each matrix. */
+/* cuda/det.cu: determinants, their gradients and inverses of x (matrices, n, n) by elimination with row pivots in
+ * double, a block for each matrix. */
 
 /* The row of the largest element of column k from row k on; NaN counts as largest. Every thread looks for it: columns
  * are short, and all then agree. */
@@ -49,8 +49,8 @@ extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n
     }
 }
 
-/* dx (matrices, n, n) = dy (matrices) times the cofactors of x: signed determinants without an element's row and column,
- * which need no inverse. a (blocks, n, n) is scratch. */
+/* dx (matrices, n, n) = dy (matrices) times the cofactors of x: signed determinants without an element's row and
+ * column, which need no inverse. a (blocks, n, n) is scratch. */
 extern "C" __global__ __launch_bounds__(32) void det_grad(int64_t matrices, int64_t n, const S *__restrict__ dy,
                                                           const S *__restrict__ x, double *a, S *dx) {
     double *at = a + blockIdx.x * n * n;

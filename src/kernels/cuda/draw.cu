@@ -1,6 +1,6 @@
 /* cuda/draw.cu: tensors of random numbers on Philox4x32-10, with the bits of kernels/cpu/random: element i takes word
- * i % 4 of block i / 4 of {seed, node, step}; state (2) = {seed, step}, in device memory, so that a captured graph draws
- * new numbers at every replay. S is what is drawn, X, defined in front, the type of chances or logits. */
+ * i % 4 of block i / 4 of {seed, node, step}; state (2) = {seed, step}, in device memory, so that a captured graph
+ * draws new numbers at every replay. S is what is drawn, X, defined in front, the type of chances or logits. */
 #ifndef X
 #define X float
 #endif
@@ -49,8 +49,8 @@ extern "C" __global__ void draw_flags(draw_args d, const X *__restrict__ x, S *y
     }
 }
 
-/* y (rows, samples): classes drawn with probabilities exp(logits (rows, classes)); a block of 256 for a row. sums (rows,
- * classes), before (rows, pieces + 1): what the classes up to each have, and the pieces before each. */
+/* y (rows, samples): classes drawn with probabilities exp(logits (rows, classes)); a block of 256 for a row. sums
+ * (rows, classes), before (rows, pieces + 1): what the classes up to each have, and the pieces before each. */
 extern "C" __global__ __launch_bounds__(256) void draw_classes(draw_args d, int64_t rows, int64_t classes,
                                                                int64_t samples, const X *__restrict__ logits,
                                                                double *sums, double *before, S *y) {

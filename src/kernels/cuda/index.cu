@@ -181,8 +181,8 @@ extern "C" __global__ __launch_bounds__(256) void gather_lines(pick p, const __g
 
 /* ---- combining with what lies where the indices say, in the order of the updates ---- */
 
-/* Words destination << bits | update, for sort.cu; that of an update without a place has the destination `axis`. Operand
- * 0 of p is not used: a walk's dims are those of the index tuples. */
+/* Words destination << bits | update, for sort.cu; that of an update without a place has the destination `axis`.
+ * Operand 0 of p is not used: a walk's dims are those of the index tuples. */
 extern "C" __global__ void scatter_keys(pick p, const __grid_constant__ fault_site site, int64_t n, int64_t axis,
                                         int64_t unit, int bits, const void *__restrict__ index, uint64_t *keys) {
     for (int64_t i = first_item(); i < n; i += item_step()) {

@@ -1,5 +1,6 @@
 /* cuda/random.h: dropout and other draws on Philox4x32-10 on the GPU, with the bits of the CPU's (kernels/cpu/random).
- * Tensors are dense; f16, bf16, f32, f64, flags and classes of other types. state (2) = {seed, step} int64 in device memory. */
+ * Tensors are dense; f16, bf16, f32, f64, flags and classes of other types. state (2) = {seed, step} int64 in
+ * device memory. */
 #ifndef NCK_CUDA_RANDOM_H
 #define NCK_CUDA_RANDOM_H
 
@@ -30,7 +31,12 @@ NC_MUST nc_code nck_cuda_dropout_grad(const nck_cuda_random *k, nck_cuda_at at, 
 /* to = {seed, step + 1} of from; to may be from. */
 NC_MUST nc_code nck_cuda_random_step(const nck_cuda_random *k, nck_cuda_at at, const void *from, void *to);
 
-typedef enum nck_cuda_draw_kind { NCK_DRAW_UNIFORM, NCK_DRAW_NORMAL, NCK_DRAW_FLAGS, NCK_DRAW_CLASSES } nck_cuda_draw_kind;
+typedef enum nck_cuda_draw_kind {
+    NCK_DRAW_UNIFORM,
+    NCK_DRAW_NORMAL,
+    NCK_DRAW_FLAGS,
+    NCK_DRAW_CLASSES
+} nck_cuda_draw_kind;
 
 /* t: what is drawn; x: of the chances or logits. */
 NC_MUST nc_code nck_cuda_draw_prepare(nc_device *d, nck_cuda_draw_kind kind, nc_dtype t, nc_dtype x, nc_function **out,

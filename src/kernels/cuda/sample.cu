@@ -1,7 +1,7 @@
 /* cuda/sample.cu: x read at the places of a grid, between its pixels, and its gradients, by the formulas of
- * kernels/cpu/vision/grid_taps.c: places in double, sums in A. In front are defined TAPS, how many lines an axis has (1,
- * 2 or 4), AXES (1 to 3) and G, the grid's type. All channels of a place share its pixels and weights. The gradient by x
- * sorts what arrives by the pixels it goes to (sort.cu): a thread adds what is a pixel's, place after place. */
+ * kernels/cpu/vision/grid_taps.c: places in double, sums in A. In front are defined TAPS, how many lines an axis has
+ * (1, 2 or 4), AXES (1 to 3) and G, the grid's type. All channels of a place share its pixels and weights. The gradient
+ * by x sorts what arrives by the pixels it goes to (sort.cu): a thread adds what is a pixel's, place after place. */
 enum { ZEROS, BORDER, REFLECTION };
 enum { ALL_TAPS = AXES == 1 ? TAPS : AXES == 2 ? TAPS * TAPS : TAPS * TAPS * TAPS };
 enum { CHANNELS = 8, SAMPLE_THREADS = 256 };
@@ -99,7 +99,8 @@ extern "C" __global__ __launch_bounds__(256) void sample(sample_args a, const S 
                                                          const G *__restrict__ grid, S *y) {
     int64_t parts = (a.C + CHANNELS - 1) / CHANNELS;
     for (int64_t i = first_item(); i < a.N * parts * a.P; i += item_step()) {
-        int64_t row = quotient(i, a.P), place = i - row * a.P, n = quotient(row, parts), c = (row - n * parts) * CHANNELS;
+        int64_t row = quotient(i, a.P), place = i - row * a.P, n = quotient(row, parts);
+        int64_t c = (row - n * parts) * CHANNELS;
         place_lines lines;
         A sum[CHANNELS] = {0};
         const S *from = x + (n * a.C + c) * a.pixels;

@@ -25,8 +25,9 @@ static nc_code grid_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, rank, dims);
 }
 
-/* GridSample itself has no such attribute. */
-static bool in_pixels(const nc_node *n) { return n->card->domain != NULL && nc_attr_int(n, "pixels") != 0; }
+/* Cards that have the attribute say so. */
+static const bool may_count_pixels = true;
+static bool in_pixels(const nc_node *n) { return n->card->own != NULL && nc_attr_int(n, "pixels") != 0; }
 
 static nc_code grid_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
@@ -161,6 +162,7 @@ const nc_card nc_card_grid_sample_at = {.name = "GridSampleAt",
                                         .domain = "nacre",
                                         .doc = "X read at places in pixels, between them.",
                                         .versions = at_versions,
+                                        .own = &may_count_pixels,
                                         .infer = grid_infer,
                                         .decompose = grid_decompose,
                                         .grad = grid_grad};
@@ -168,6 +170,7 @@ const nc_card nc_card_grid_sample_grad = {.name = "GridSampleGrad",
                                           .domain = "nacre",
                                           .doc = "Gradients of GridSample by X and the grid.",
                                           .versions = back_versions,
+                                          .own = &may_count_pixels,
                                           .infer = back_infer,
                                           .decompose = back_decompose,
                                           .grad = back_grad};

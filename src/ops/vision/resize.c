@@ -273,7 +273,8 @@ static nc_code resize_decompose(nc_builder *b, const nc_node *n, nc_value **out)
         if (strcmp(attrs[i].name, "extrapolation_value") == 0) attrs[i].f = truncf(attrs[i].f);
     }
     in[0] = nc_build_cast(b, in[0], nc_dtype_bytes(t->elem) < 4 ? NC_FLOAT : NC_DOUBLE);
-    nc_value *y = nc_build_attr1(b, "", n->card->name, in, n->n_in, attrs, n->n_attrs);
+    const char *op = *(const resize_kind *)n->card->own == UPSAMPLE ? "Upsample" : "Resize";
+    nc_value *y = nc_build_attr1(b, "", op, in, n->n_in, attrs, n->n_attrs);
     out[0] = nc_build_cast(b, nc_build1(b, "Round", 1, y), t->elem);
     return b->code;
 }

@@ -24,14 +24,14 @@ extern const nc_case nc_vision_cases[];
 #define REGIONS16 REGIONS_OF("float16")
 
 /* Places in pixels, and in -1..1, with both gradients of the first. */
-#define AT(name, mode, padding, x, grid, y)                                                                            \
-    {                                                                                                                  \
-        "grid_sample_at_" name,                                                                                        \
-            G "(" x " x, " grid " g, " y " d) => (y, z, a, b) { y = nacre.GridSampleAt<mode = \"" mode               \
-              "\", padding_mode = \"" padding "\">(x, g) z = GridSample<mode = \"" mode "\", padding_mode = \""  \
-              padding "\">(x, g) a, b = nacre.GridSampleGrad<mode = \"" mode "\", padding_mode = \"" padding      \
-              "\", pixels = 1>(x, g, d) }",                                                                           \
-            {{-2, 2}, {-3.3, 6.1}, {-2, 2}}, NC_CASE_NO_GRAD                                                           \
+#define AT(name, mode, padding, x, grid, y)                                                            \
+    {                                                                                                  \
+        "grid_sample_at_" name,                                                                        \
+            G "(" x " x, " grid " g, " y " d) => (y, z, a, b) { y = nacre.GridSampleAt<mode = \"" mode \
+              "\", padding_mode = \"" padding "\">(x, g) z = GridSample<mode = \"" mode                \
+              "\", padding_mode = \"" padding "\">(x, g) a, b = nacre.GridSampleGrad<mode = \"" mode   \
+              "\", padding_mode = \"" padding "\", pixels = 1>(x, g, d) }",                            \
+            {{-2, 2}, {-3.3, 6.1}, {-2, 2}}, NC_CASE_NO_GRAD                                           \
     }
 
 const nc_case nc_vision_cases[] = {

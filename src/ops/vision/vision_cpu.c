@@ -218,10 +218,10 @@ NC_WIDENED_HALF(roi_align_grad, NULL)
     {name, .types = T_WIDE, .prepare = prep, .run = fn##_run}, {                                              \
         name, .types = NC_WIDEN_HALF, .prepare = prep, .workspace = fn##_half_workspace, .run = fn##_half_run \
     }
-#define GRID(name)                                                                                            \
-    {name, .types = T_WIDE, .fits = grid_is_wide, .prepare = grid_prepare, .run = grid_sample_run}, {         \
-        name, .types = T_WIDE | NC_WIDEN_HALF, .prepare = grid_prepare,                                       \
-              .workspace = grid_sample_half_workspace, .run = grid_sample_half_run                            \
+#define GRID(name)                                                                                               \
+    {name, .types = T_WIDE, .fits = grid_is_wide, .prepare = grid_prepare, .run = grid_sample_run}, {            \
+        name, .types = T_WIDE | NC_WIDEN_HALF, .prepare = grid_prepare, .workspace = grid_sample_half_workspace, \
+              .run = grid_sample_half_run                                                                        \
     }
 #define OF_NACRE(name) .domain = "nacre", .op = name
 #define RESIZE .prepare = nc_resize_prepare, .workspace = nc_resize_workspace, .run = nc_resize_run

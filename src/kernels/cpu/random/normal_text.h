@@ -1,7 +1,7 @@
-/* kernels/cpu/random/normal_text.h: what draws need beside Philox' words, as text that C and CUDA compile alike: normal
- * numbers by Box and Muller, and exp for draws of classes. Logarithm, sine, cosine and exp are polynomials of their own,
- * in double and without fused steps, so that every device draws the same bits; each is right to about one unit of the
- * last place. */
+/* kernels/cpu/random/normal_text.h: what draws need beside Philox' words, as text that C and CUDA compile alike:
+ * normal numbers by Box and Muller, exp for draws of classes. Logarithm, sine, cosine and exp are polynomials of their
+ * own, in double and without fused steps, so that every device draws the same bits; each is right to about one unit of
+ * the last place. */
 #ifndef NCK_NORMAL_TEXT_H
 #define NCK_NORMAL_TEXT_H
 
