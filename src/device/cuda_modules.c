@@ -175,10 +175,19 @@ static nc_code allow_shared(const nc_cuda *c, CUfunction f, nc_diag *diag) {
         "cuFuncSetAttribute", diag);
 }
 
+/* Kernels of a text that says so leave all of the L1 to shared memory: a multiprocessor changes its share only when
+ * it is empty, so such kernels would not be placed beside each other while the driver chooses for each. */
+static nc_code prefer_shared(const nc_cuda *c, const module *x, CUfunction f, nc_diag *diag) {
+    if (strstr(x->source, "PREFERS_SHARED") == NULL) return NC_OK;
+    return nc_cuda_check(c->api->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100),
+                         "cuFuncSetAttribute", diag);
+}
+
 static nc_code resolve_one(const nc_cuda *c, const module *x, entry *e, nc_diag *diag) {
     CUfunction f = NULL;
     NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, e->name), "cuModuleGetFunction", diag));
     NC_TRY(allow_shared(c, f, diag));
+    NC_TRY(prefer_shared(c, x, f, diag));
     atomic_store(&e->function.handle, f);
     return NC_OK;
 }

@@ -64,6 +64,18 @@ TEST(lower_layout_passes_what_works_within_channels) {
            "PackChannels ConvBlocked Concat MaxPool UnpackChannels");
 }
 
+#define DEEP(nodes) \
+    "(float[n,16,8,20,20] x) => (y) <const float[16,16,1,2,2] w = {" W1024 "}, const int64[3] s = {2, 3, 4}> " nodes
+
+/* One channel per group is left alone there. */
+TEST(lower_layout_has_three_dims) {
+    BLOCKS(DEEP("{ a = Conv(x, w) b = MaxPool<kernel_shape = [2,2,2]>(a) c = AveragePool<kernel_shape = [1,2,2]>(b) "
+                "d = Conv(c, w) y = ReduceMean(d, s) }"),
+           "PackChannels ConvBlocked MaxPool AveragePool ConvBlocked ReduceMean UnpackChannels");
+    BLOCKS("(float[n,16,8,20,20] x) => (y) <const float[16,1,1,4,4] w = {" W256 "}> { y = Conv<group = 16>(x, w) }",
+           "Conv");
+}
+
 /* The result of the first is large where Resize has grown it: the layout ends before. */
 TEST(lower_layout_ends_where_it_costs_least) {
     BLOCKS(MORE("const float[4] s = {1, 1, 4, 4}") "{ a = Conv" PAD

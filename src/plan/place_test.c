@@ -26,8 +26,8 @@ TEST(place_keeps_shape_math_on_the_host) {
 }
 
 TEST(place_keeps_on_the_host_what_only_that_can_run) {
-    PLACES("(float[n,n] x, float[] d) => (y) { a = Exp(x) y = nacre.DetGrad(d, a) }",
-           "a = Exp(x) @device; y = nacre.DetGrad(d, a)");
+    PLACES("(float[n] x) => (y) { a = Exp(x) y = nacre.NumpyDropout(a) }",
+           "a = Exp(x) @device; y = nacre.NumpyDropout(a)");
     PLACES("(string[n] x) => (y) { y = Identity(x) }", "y = Identity(x)");
 }
 
@@ -49,7 +49,8 @@ static nc_code place_left(const nc_plan_options *o, nc_work *w, heard *h) {
     nc_work_init(w);
     nc_model *m = test_model(w, nc_ops_registry(),
                              LOWERING_HEAD "(float[n,n] x, float[] d) => (y, z, t) { s = Shape(x) t = Expand(x, s) "
-                                           "y = nacre.DetGrad(d, x) e = Exp(x) z = nacre.DetGrad(d, e) }");
+                                           "y = nacre.NumpyDropout<seed = 1>(x, d) e = Exp(x) "
+                                           "z = nacre.NumpyDropout<seed = 1>(e, d) }");
     nc_log_set_sink(hear, h);
     nc_code code = m != NULL ? nc_lower_place(w, m, o, true) : NC_E_MEMORY;
     nc_log_set_sink(NULL, NULL);
@@ -62,11 +63,12 @@ TEST(place_warns_once_of_what_computes_on_the_host) {
     heard h;
     CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning}, &w, &h), NC_OK);
     CHECK_INT(h.n, 1);
-    CHECK(strstr(h.text, "2 of the model's nodes compute on the host") != NULL && strstr(h.text, "DetGrad") != NULL);
+    CHECK(strstr(h.text, "2 of the model's nodes compute on the host") != NULL);
+    CHECK(strstr(h.text, "NumpyDropout") != NULL);
     nc_work_release(&w);
     CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning, .no_host = true}, &w, &h), NC_E_UNSUPPORTED);
     CHECK_INT(h.n, 0);
-    CHECK_STR(w.diag.op, "DetGrad");
+    CHECK_STR(w.diag.op, "NumpyDropout");
     CHECK(strstr(w.diag.text, "host_nodes refuses") != NULL);
     nc_work_release(&w);
     CHECK_INT(place_left(&(nc_plan_options){.device = nc_device_cpu(), .no_host = true}, &w, &h), NC_OK);
@@ -126,8 +128,8 @@ TEST(place_keeps_whole_what_cannot_be_taken_apart) {
 
 TEST(place_puts_copies_where_places_meet) {
     COPIES("(float[n] x) => (y) { y = Exp(x) }", "Copy@device Exp@device Copy");
-    COPIES("(float[n,n] x, float[] d) => (y) { a = Exp(x) b = nacre.DetGrad(d, a) y = Cast<to = 11>(b) }",
-           "Copy@device Exp@device Copy DetGrad Copy@device Cast@device Copy");
+    COPIES("(float[n] x) => (y) { a = Exp(x) b = nacre.NumpyDropout(a) y = Cast<to = 11>(b) }",
+           "Copy@device Exp@device Copy NumpyDropout Copy@device Cast@device Copy");
     COPIES("(float[n,k] x) => (y) { s = Shape(x) a = Exp(x) y = Expand(a, s) }",
            "Copy@device Shape Exp@device Expand@device Copy");
     COPIES("(float[n] x, float[2*n] z) => (y, w) { y = Exp(x) w = Abs(z) }",

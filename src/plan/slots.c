@@ -233,6 +233,14 @@ static void find_movable(nc_program *p) {
     }
 }
 
+/* How large it is, and so where a caller's tensor for it lies, is known when instruction `end` runs, not before. */
+static bool is_sized_late(const nc_program *p, int slot, int end) {
+    for (int i = end - 1; i >= 0; i--)
+        for (int o = 0; o < p->instrs[i].n_out; o++)
+            if (p->instrs[i].out[o] == slot) return p->instrs[i].binding->kind == NC_K_BOUNDED;
+    return false;
+}
+
 static nc_code find_edges(nc_build_ctx *c) {
     nc_program *p = c->p;
     find_movable(p);
@@ -243,7 +251,7 @@ static nc_code find_edges(nc_build_ctx *c) {
         nc_slot *in = &p->slots[x->in[0]], *out = &p->slots[x->out[0]];
         bool enters = in->storage == NC_S_INPUT && in->on_device_ok && out->storage == NC_S_ARENA;
         bool leaves = out->storage == NC_S_OUTPUT && out->on_device_ok && in->storage == NC_S_ARENA &&
-                      in->to_output < 0 && in->from_input < 0;
+                      in->to_output < 0 && in->from_input < 0 && !is_sized_late(p, x->in[0], i);
         if (enters) out->from_input = in->index, p->edges[p->n_edges++] = x->out[0];
         if (leaves) in->to_output = out->index, p->edges[p->n_edges++] = x->in[0];
     }

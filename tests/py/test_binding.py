@@ -3,6 +3,7 @@ host, so what comes back went through the right copies. Where there is a GPU the
 import gc
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import package
 import pytest
@@ -221,6 +222,26 @@ def test_a_device_that_is_not_there():
 
 
 # ---- DLPack ----
+
+@ON
+def test_results_whose_size_the_run_finds_stay_on_the_device(device):
+    node = onnx.helper.make_node("Unique", ["x"], ["y", "", "", "n"])
+    kinds = [("x", ["k"]), ("y", ["u"]), ("n", ["u"])]
+    x, y, n = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, dims) for name, dims in kinds)
+    graph = onnx.helper.make_graph([node], "g", [x], [y, n])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    s = session(device, model.SerializeToString())
+    b = s.io_binding()
+    b.bind_output("y", device)
+    b.bind_output("n", "cpu")
+    for k in (7, 3, 50):
+        b.bind_ortvalue_input("x", nacre.OrtValue.ortvalue_from_numpy(np.arange(k) // 2 % 9, device, 0))
+        s.run_with_iobinding(b)
+        y, n = b.get_outputs()
+        assert y.device_name() == device and n.device_name() == "cpu"
+        assert y.numpy().tolist() == list(range(min(9, k // 2 + k % 2)))
+        assert n.numpy().sum() == k
+
 
 def torch_types():
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16",

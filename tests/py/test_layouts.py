@@ -76,6 +76,37 @@ def test_forms_of_old_opsets_stay_in_blocks(env, opset, form, op):
     tolerances.close(session.run({"x": x})["y"], want, "model_f32", form)
 
 
+def of_three_dims(models):
+    """A first layer of few channels, pools of both kinds with uneven pads, a residual sum, (2 + 1)-D layers, groups."""
+    b = models.Build()
+    a = b.node("Relu", b.node("Conv", "x", b.weight(32, 3, 3, 3, 3), pads=[1] * 6))
+    a = b.node("MaxPool", a, kernel_shape=[1, 2, 2], strides=[1, 2, 2], pads=[0, 1, 0, 0, 0, 1])
+    c = b.node("Relu", b.node("Conv", a, b.weight(32, 32, 3, 3, 3), pads=[1] * 6))
+    a = b.node("Relu", b.node("Add", a, b.node("Conv", c, b.weight(32, 32, 1, 3, 3), pads=[0, 1, 1, 0, 1, 1])))
+    a = b.node("MaxPool", a, kernel_shape=[2, 3, 3], strides=[2, 1, 1], pads=[1, 1, 0, 0, 0, 2])
+    a = b.node("Conv", a, b.weight(48, 32, 3, 1, 1), pads=[1, 0, 0, 1, 0, 0], strides=[2, 1, 1])
+    a = b.node("Conv", a, b.weight(48, 48, 1, 1, 1))
+    a = b.node("AveragePool", a, kernel_shape=[2, 2, 3], pads=[1, 0, 1, 0, 1, 1], count_include_pad=1)
+    b.nodes.append(models.helper.make_node("GlobalAveragePool", [a], ["y"]))
+    return b.model([models.tensor("x", models.F, "n", 3, "d", "h", "w")],
+                   [models.tensor("y", models.F, "n", 48, 1, 1, 1)])
+
+
+def test_three_dims_stay_in_blocks(models):
+    model = of_three_dims(models).SerializeToString()
+    reference = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    with nacre_c.Env(1) as alone, nacre_c.Env(3) as env:
+        session, n = conversions(env, model)
+        assert n == 1, session.dump("lowered")
+        one, exact = alone.session(model), env.session(model, winograd="off")
+        for dims in ((1, 3, 5, 18, 23), (2, 3, 8, 12, 9)):
+            x = np.random.default_rng(1).standard_normal(dims, np.float32)
+            want, got = reference.run(None, {"x": x})[0], session.run({"x": x})["y"]
+            for y in (got, exact.run({"x": x})["y"]):
+                tolerances.close(y / np.abs(want).max(), want / np.abs(want).max(), "model_f32", dims)
+            assert np.array_equal(got, one.run({"x": x})["y"])
+
+
 def test_explain_tells_what_ended_the_layout(models, tmp_path):
     b = models.Build()
     y = b.node("Conv", "x", b.weight(32, 32, 3, 3), pads=[1] * 4)

@@ -29,13 +29,17 @@ static void print_files(void) {
     static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
+    static const char uniques[] = "unique_words unique_sort unique_begins unique_firsts unique_count unique_add "
+                                  "unique_number unique_name";
+    static const char *const samples[] = {
+        "#define TAPS 2\n#define AXES 2\n#define G float\n", "#define TAPS 4\n#define AXES 3\n#define G double\n",
+        "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
-                   "gather gather_words gather_lines scatter_keys sort_far sort_near");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words gather_lines scatter_keys");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
-        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det inverse");
+        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
@@ -46,14 +50,18 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
-        print_file(NCK_CUDA_TEXT_unique, floats[i], "", "unique_sort unique_groups");
-        print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
+        print_file(NCK_CUDA_TEXT_unique, floats[i], "", uniques);
+        print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois roi_places");
+        print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
+                   "sample sample_words sample_begins sample_dx sample_dgrid");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
                    "resize_back_between resize_back_last resize_pick resize_outside");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], i == 3 ? "#define W float\n#define X bf16\n" : "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
                    "scores_grad");
+        print_file(NCK_CUDA_TEXT_draw, floats[i], i == 0 ? "#define X bf16\n" : "#define X float\n",
+                   "draw_uniform draw_normal draw_flags draw_classes");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_keep dropout_pair dropout_grad random_step");
         const char *norm_types =
             i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n#define H bf16\n"
@@ -76,9 +84,10 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
-    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", "unique_sort unique_groups");
+    print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
+    print_file(NCK_CUDA_TEXT_sort, NC_UNDEFINED, "", "sort_count sort_add sort_move sort_one");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
@@ -127,6 +136,7 @@ static void print_attention_few(void) {
         nc_dtype mask = i == 0 ? NC_UNDEFINED : i == 1 ? NC_BOOL : types[i];
         nck_cuda_attn_few_define(256 >> i, mask, i == 2, 1 << (i < 2 ? i : 2), define, sizeof define);
         print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few attend_splits");
+        print_file(NCK_CUDA_TEXT_attention_bulk, types[i], define, "");
     }
 }
 

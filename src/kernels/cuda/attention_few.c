@@ -18,6 +18,8 @@ enum {
     MAX_GRID_Y = 65535,
     THREADS = 256
 };
+/* Of attention_bulk.cu: the GPUs that have it, places of its ring, keys of a turn, what aligns the ring. */
+enum { BULK_MAJOR = 9, MOST_STAGES = 3, WARPS = THREADS / 32, ALIGNED = 128 };
 
 static int lanes_of(int64_t cols) {
     int lanes = 1;
@@ -49,6 +51,9 @@ nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dty
     char define[160];
     *out = (nck_cuda_attn_few){.type = t, .rows = rows_together(known, cols)};
     nck_cuda_attn_few_define(cols, mask, softcap, out->rows, define, sizeof define);
+    const nc_cuda *c = nc_device_cuda(d);
+    if (c != NULL && c->major >= BULK_MAJOR && nc_cuda_missing(NC_CUDA_boxes) == NULL)
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_bulk, t, define, "attend_bulk", &out->bulk, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_splits", &out->splits, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_few", &out->attend, diag);
 }
@@ -74,6 +79,21 @@ static bool in_vectors(const nck_cuda_attn_operand *o, nc_dtype t, int64_t cols)
            (uintptr_t)o->data % 16 == 0;
 }
 
+/* Rows of k and v lie one behind another. */
+static bool is_dense(const nck_cuda_attn_args *a) { return a->k.row == a->cols && a->v.row == a->cols_v; }
+
+static nc_code run_bulk(const nck_cuda_attn_few *k, nck_cuda_at at, nck_cuda_attn_few_args *f, nc_dim3 grid) {
+    int lanes = lanes_of(nc_max64(f->a.cols, f->a.cols_v));
+    size_t bytes = nc_dtype_bytes(k->type);
+    int64_t at_once = k->rows > 2 || bytes > 2 ? 2 : 4, turn = WARPS * (32 / lanes) * at_once;
+    int64_t turns = nc_ceil_div(nc_ceil_div(f->a.n_keys, turn), SPLITS);
+    f->stages = nc_min64(turns, MOST_STAGES);
+    void *args[] = {f};
+    size_t stage = (size_t)(2 * turn * lanes * COLS_OF_LANE) * bytes;
+    return at.device->table->launch_function(at.device, at.stream, k->bulk, grid, (nc_dim3){THREADS, 1, 1},
+                                             (unsigned)((size_t)f->stages * stage + ALIGNED), args, at.diag);
+}
+
 nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, const nc_call *c, const nck_cuda_attn_args *a,
                               const nck_cuda_attn_new *fresh, bool ahead, void *workspace) {
     nck_cuda_at at = nck_cuda_at_call(c);
@@ -90,6 +110,7 @@ nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, const nc_call *c, cons
     }
     f.ahead = ahead && f.a.vectors;
     if (f.a.vectors && a->n_keys >= LEAST_KEYS && heads * grid.z < BLOCKS) f.n_splits = grid.x = SPLITS;
+    if (grid.x > 1 && k->bulk != NULL && is_dense(a)) return run_bulk(k, at, &f, grid);
     void *args[] = {&f};
     return at.device->table->launch_function(at.device, at.stream, grid.x > 1 ? k->splits : k->attend, grid,
                                              (nc_dim3){THREADS, 1, 1}, 0, args, at.diag);

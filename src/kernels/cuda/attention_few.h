@@ -1,5 +1,5 @@
 /* cuda/attention_few.h: attention of few queries over many keys on the GPU, the keys dealt to splits that many blocks
- * read at once and one of which joins them; see attention_few.cu. f16, bf16 and f32. */
+ * read at once and one of which joins them; see attention_few.cuh. f16, bf16 and f32. */
 #ifndef NCK_CUDA_ATTENTION_FEW_H
 #define NCK_CUDA_ATTENTION_FEW_H
 
@@ -12,20 +12,20 @@ typedef struct nck_cuda_attn_new {
     int64_t n, rows, circular;
 } nck_cuda_attn_new;
 
-/* Mirrors few_args in attention_few.cu. */
+/* Mirrors few_args in attention_few.cuh. */
 typedef struct nck_cuda_attn_few_args {
     nck_cuda_attn_args a;
     int64_t n_splits, group;
     void *partial, *counters;
     nck_cuda_attn_new fresh;
-    int64_t ahead;
+    int64_t ahead, stages;
     nck_cuda_site site;
 } nck_cuda_attn_few_args;
 
 typedef struct nck_cuda_attn_few {
     nc_dtype type;
     int64_t rows; /* of a block: queries of the heads that share keys */
-    nc_function *attend, *splits;
+    nc_function *attend, *splits, *bulk; /* bulk NULL: the GPU does not copy by itself */
 } nck_cuda_attn_few;
 
 /* Text that stands in front of the kernel's; rows: of a block. */

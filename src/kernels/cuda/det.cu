@@ -1,5 +1,5 @@
-/* cuda/det.cu: determinants and inverses of x (matrices, n, n) by elimination with row pivots in double, a block for
- * each matrix. */
+/* cuda/det.cu: determinants, their gradients and inverses of x (matrices, n, n) by elimination with row pivots in
+ * double, a block for each matrix. */
 
 /* The row of the largest element of column k from row k on; NaN counts as largest. Every thread looks for it: columns
  * are short, and all then agree. */
@@ -17,28 +17,51 @@ DEVICE void swap_rows(double *a, int64_t wide, int64_t from, int64_t r, int64_t 
     }
 }
 
-/* y (matrices); blocks of 32, which share the rows out; a (matrices, n, n) is scratch. */
+/* The determinant of at (n, n), which is overwritten, by a block of 32, which share the rows out. */
+DEVICE double eliminated(double *at, int64_t n) {
+    double product = 1;
+    __syncthreads();
+    for (int64_t k = 0; k < n && product != 0; k++) {
+        int64_t top = pivot_row(at, n, n, k);
+        __syncthreads();
+        swap_rows(at, n, k, k, top);
+        __syncthreads();
+        double pivot = at[k * n + k];
+        product = pivot == 0 ? 0 : top != k ? -product * pivot : product * pivot;
+        for (int64_t i = k + 1 + threadIdx.x; i < n && pivot != 0; i += 32) {
+            double f = at[i * n + k] / pivot;
+            for (int64_t j = k + 1; j < n; j++) at[i * n + j] -= f * at[k * n + j];
+        }
+        __syncthreads();
+    }
+    return product;
+}
+
+/* y (matrices); a (matrices, n, n) is scratch. */
 extern "C" __global__ __launch_bounds__(32) void det(int64_t matrices, int64_t n, const S *__restrict__ x, double *a,
                                                      S *y) {
-    int lane = threadIdx.x;
     for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {
-        double *at = a + m * n * n, product = 1;
-        for (int64_t i = lane; i < n * n; i += 32) at[i] = (double)get(x[m * n * n + i]);
+        double *at = a + m * n * n;
+        for (int64_t i = threadIdx.x; i < n * n; i += 32) at[i] = (double)get(x[m * n * n + i]);
+        double product = eliminated(at, n);
+        if (threadIdx.x == 0) y[m] = to<S>::put(product);
         __syncthreads();
-        for (int64_t k = 0; k < n && product != 0; k++) {
-            int64_t top = pivot_row(at, n, n, k);
-            __syncthreads();
-            swap_rows(at, n, k, k, top);
-            __syncthreads();
-            double pivot = at[k * n + k];
-            product = pivot == 0 ? 0 : top != k ? -product * pivot : product * pivot;
-            for (int64_t i = k + 1 + lane; i < n && pivot != 0; i += 32) {
-                double f = at[i * n + k] / pivot;
-                for (int64_t j = k + 1; j < n; j++) at[i * n + j] -= f * at[k * n + j];
-            }
-            __syncthreads();
+    }
+}
+
+/* dx (matrices, n, n) = dy (matrices) times the cofactors of x: signed determinants without an element's row and
+ * column, which need no inverse. a (blocks, n, n) is scratch. */
+extern "C" __global__ __launch_bounds__(32) void det_grad(int64_t matrices, int64_t n, const S *__restrict__ dy,
+                                                          const S *__restrict__ x, double *a, S *dx) {
+    double *at = a + blockIdx.x * n * n;
+    for (int64_t e = blockIdx.x; e < matrices * n * n; e += gridDim.x) {
+        int64_t m = e / (n * n), r = e / n % n, s = e % n, rest = n - 1;
+        for (int64_t i = threadIdx.x; i < rest * rest; i += 32) {
+            int64_t row = i / rest, column = i % rest;
+            at[i] = (double)get(x[(m * n + row + (row >= r)) * n + column + (column >= s)]);
         }
-        if (lane == 0) y[m] = to<S>::put(product);
+        double product = eliminated(at, rest) * (double)get(dy[m]);
+        if (threadIdx.x == 0) dx[e] = to<S>::put((r + s) % 2 == 0 ? product : -product);
         __syncthreads();
     }
 }

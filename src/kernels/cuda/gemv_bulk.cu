@@ -1,5 +1,5 @@
 /* cuda/gemv_bulk.cu: products of one row over constant B of a half type whose elements lie side by side along N, where
- * the GPU copies boxes of a matrix by itself; see gemv.cuh.
+ * the GPU copies boxes of a matrix by itself; see gemv.cuh, bulk.cuh.
  *
  * A block takes COLUMNS columns and a share of K; boxes of BOX rows go into a ring of shared memory, the first ones
  * before the kernel in front has ended. Each warp meets tiles of 16 rows with x on tensor cores, where x is the first
@@ -14,36 +14,11 @@ static_assert(STAGES % (WARPS / TILES) == 0, "a place of the ring is always met 
 #define LESSENED (NORMS ? 1.0f / 256 : 1.0f)
 
 struct alignas(128) tensor_map { uint64_t words[16]; };
-/* Mirrors bulk_args in gemv_bulk.c. */
+/* Mirrors bulk_args in gemv.c. */
 struct bulk_args {
     gemv_args g;
     tensor_map map[PARTS];
 };
-
-DEVICE uint32_t shared_at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
-/* The same place in the first block of the cluster. */
-DEVICE uint32_t in_first(uint32_t at) {
-    uint32_t y;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(y) : "r"(at));
-    return y;
-}
-
-/* Barriers that count arrivals and bytes; each of their phases has a parity. */
-DEVICE void bar_init(uint32_t bar, int n) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(bar), "r"(n) : "memory");
-}
-DEVICE void bar_expect(uint32_t bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(bar), "r"(bytes) : "memory");
-}
-DEVICE void bar_arrive(uint32_t bar) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(bar) : "memory");
-}
-DEVICE void bar_wait(uint32_t bar, int parity) {
-    uint32_t done = 0;
-    while (!done)
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                     : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-}
 
 /* c (16,8) += a (16,16) * b (16,8), rows 8 on of a are 0. */
 DEVICE void multiply(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1, f16) {

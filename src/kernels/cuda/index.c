@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/move.h"
 
-enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512, WORD = 16, LINE_BYTES = 32768 };
+enum { THREADS = 256, WORD = 16, LINE_BYTES = 32768 };
 
 /* ---- which element ---- */
 
@@ -124,36 +124,8 @@ nc_code nck_cuda_scatter_prepare(nc_device *d, nc_dtype t, nck_cuda_scatter *out
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not combined on a GPU", nc_dtype_name(t));
     const char *words = nck_cuda_move_define(8);
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_keys", &out->keys, diag));
-    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "sort_far", &out->sort_far, diag));
-    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "sort_near", &out->sort_near, diag));
+    NC_TRY(nck_cuda_sort_prepare(d, &out->sort, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter", &out->scatter, diag);
-}
-
-/* The power of two that holds n keys; 0: none does. */
-static int64_t n_keys_of(int64_t n) {
-    int64_t p = 2;
-    while (p > 0 && p < n) p = p > INT64_MAX / 2 ? 0 : 2 * p;
-    return p;
-}
-
-size_t nck_cuda_scatter_workspace(int64_t n) {
-    int64_t bytes;
-    return nc_mul_i64(n_keys_of(n), (int64_t)sizeof(int64_t), &bytes) && bytes > 0 ? (size_t)bytes : SIZE_MAX;
-}
-
-static nc_code sort(const nck_cuda_scatter *k, nck_cuda_at at, int64_t n_keys, void *keys) {
-    int64_t size = n_keys < NEAR ? n_keys : NEAR;
-    int first = 1;
-    uint32_t near = nck_cuda_blocks(at.device, n_keys, NEAR), far = nck_cuda_blocks(at.device, n_keys / 2, THREADS);
-    for (; size <= n_keys; size *= 2, first = 0) {
-        for (int64_t step = size / 2; step >= NEAR; step /= 2) {
-            void *args[] = {&n_keys, &size, &step, &keys};
-            NC_TRY(nck_cuda_launch(at, k->sort_far, far, THREADS, args));
-        }
-        void *args[] = {&n_keys, &size, &first, &keys};
-        NC_TRY(nck_cuda_launch(at, k->sort_near, near, NEAR_THREADS, args));
-    }
-    return NC_OK;
 }
 
 nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
@@ -162,15 +134,15 @@ nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const 
     nck_cuda_pick copy = *p;
     nck_cuda_site site = nck_cuda_site_of(c);
     nck_cuda_scatter_args s = *a;
-    int64_t n_keys = n_keys_of(a->n), most;
-    int how = (int)a->how;
+    int bits = nck_cuda_sort_bits(a->n), end = bits + nck_cuda_sort_bits(a->axis + 1), how = (int)a->how;
+    uint64_t *keys = workspace;
     if (a->outer * a->n * a->inner == 0) return NC_OK;
-    if (!nc_mul_i64(a->axis, a->n, &most))
+    if (end > 64)
         return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%lld updates of %lld places are too many to sort",
                            (long long)a->n, (long long)a->axis);
-    void *key_args[] = {&copy, &site, &s.n, &n_keys, &s.unit, &s.index, &workspace};
-    NC_TRY(nck_cuda_launch(at, k->keys, nck_cuda_blocks(at.device, n_keys, THREADS), THREADS, key_args));
-    NC_TRY(sort(k, at, n_keys, workspace));
-    void *args[] = {&how, &s.outer, &s.axis, &s.inner, &s.n, &workspace, &s.updates, &s.y};
+    void *key_args[] = {&copy, &site, &s.n, &s.axis, &s.unit, &bits, &s.index, &keys};
+    NC_TRY(nck_cuda_launch(at, k->keys, nck_cuda_blocks(at.device, s.n, THREADS), THREADS, key_args));
+    NC_TRY(nck_cuda_sort_run(&k->sort, at, s.n, bits, end, workspace, &keys));
+    void *args[] = {&how, &s.outer, &s.axis, &s.inner, &s.n, &bits, &keys, &s.updates, &s.y};
     return nck_cuda_launch(at, k->scatter, nck_cuda_blocks(at.device, s.outer * s.n * s.inner, THREADS), THREADS, args);
 }

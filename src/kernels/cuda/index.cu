@@ -181,54 +181,14 @@ extern "C" __global__ __launch_bounds__(256) void gather_lines(pick p, const __g
 
 /* ---- combining with what lies where the indices say, in the order of the updates ---- */
 
-/* Keys destination * n + update, whose order is that of destinations, and of the updates of one. n_keys is a power of
- * two; keys behind n, and those of updates that have no place, come last. Operand 0 of p is not used: a walk's dims are
- * those of the index tuples. */
-enum { NO_KEY_BITS = 63 };
-#define NO_KEY ((int64_t)((1ull << NO_KEY_BITS) - 1))
-
-extern "C" __global__ void scatter_keys(pick p, fault_site site, int64_t n, int64_t n_keys, int64_t unit,
-                                        const void *__restrict__ index, int64_t *keys) {
-    for (int64_t i = first_item(); i < n_keys; i += item_step()) {
-        int64_t at[3], key = NO_KEY;
-        if (i < n) {
-            pick_at(p, (int)p.rank, i, at);
-            if (pick_axes(p, site, index, at[2], &at[1])) key = at[1] / unit * n + i;
-        }
-        keys[i] = key;
-    }
-}
-
-DEVICE void exchange(int64_t &a, int64_t &b, bool up) {
-    if (a > b != up) return;
-    int64_t t = a;
-    a = b;
-    b = t;
-}
-
-/* Bitonic merging: `size` is that of the sorted runs that come out, `step` the distance of what is compared. */
-extern "C" __global__ void sort_far(int64_t n_keys, int64_t size, int64_t step, int64_t *keys) {
-    for (int64_t i = first_item(); i < n_keys / 2; i += item_step()) {
-        int64_t a = i / step * 2 * step + i % step;
-        exchange(keys[a], keys[a + step], (a & size) == 0);
-    }
-}
-
-/* The same for all steps from `step` (512 at most) down, in pieces of 1024; then, where `first`, for all sizes up to
- * that. Blocks of 512. */
-extern "C" __global__ __launch_bounds__(512) void sort_near(int64_t n_keys, int64_t size, int first, int64_t *keys) {
-    __shared__ int64_t piece[1024];
-    for (int64_t start = blockIdx.x * (int64_t)1024; start < n_keys; start += gridDim.x * (int64_t)1024) {
-        for (int k = threadIdx.x; k < 1024; k += 512) piece[k] = start + k < n_keys ? keys[start + k] : NO_KEY;
-        __syncthreads();
-        for (int64_t run = first ? 2 : size; run <= size; run *= 2)
-            for (int step = run < 1024 ? (int)run / 2 : 512; step > 0; step /= 2) {
-                int a = threadIdx.x / step * 2 * step + threadIdx.x % step;
-                exchange(piece[a], piece[a + step], ((start + a) & run) == 0);
-                __syncthreads();
-            }
-        for (int k = threadIdx.x; k < 1024; k += 512)
-            if (start + k < n_keys) keys[start + k] = piece[k];
-        __syncthreads();
+/* Words destination << bits | update, for sort.cu; that of an update without a place has the destination `axis`.
+ * Operand 0 of p is not used: a walk's dims are those of the index tuples. */
+extern "C" __global__ void scatter_keys(pick p, const __grid_constant__ fault_site site, int64_t n, int64_t axis,
+                                        int64_t unit, int bits, const void *__restrict__ index, uint64_t *keys) {
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        int64_t at[3];
+        pick_at(p, (int)p.rank, i, at);
+        bool there = pick_axes(p, site, index, at[2], &at[1]);
+        keys[i] = (uint64_t)(there ? quotient(at[1], unit) : axis) << bits | (uint64_t)i;
     }
 }

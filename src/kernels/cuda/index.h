@@ -6,7 +6,7 @@
 #define NCK_CUDA_INDEX_H
 
 #include "kernels/cpu/index/index.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/sort.h"
 
 /* How an output index becomes an offset of the data; mirrors `pick` in index.cu. Operands: what is written, the data
  * without the indexed axes, the indices. */
@@ -33,11 +33,11 @@ NC_MUST nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, 
                                     const void *index, void *dst);
 
 typedef struct nck_cuda_scatter {
-    nc_function *keys, *sort_far, *sort_near, *scatter;
+    nc_function *keys, *scatter;
+    nck_cuda_sort sort;
 } nck_cuda_scatter;
 
 NC_MUST nc_code nck_cuda_scatter_prepare(nc_device *d, nc_dtype t, nck_cuda_scatter *out, nc_diag *diag);
-size_t nck_cuda_scatter_workspace(int64_t n);
 
 /* y (outer, axis, inner), dense, combined with updates (outer, n, inner), dense. p gives n places, as offsets of which
  * `unit` elements are one step along the axis. */
@@ -47,6 +47,7 @@ typedef struct nck_cuda_scatter_args {
     const void *index, *updates;
     void *y;
 } nck_cuda_scatter_args;
+/* The workspace is that of sorting n words. */
 NC_MUST nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
                                      const nck_cuda_scatter_args *a, void *workspace);
 

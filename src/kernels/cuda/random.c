@@ -1,7 +1,11 @@
-/* cuda/random.c: launchers of dropout.cu, see random.h. */
+/* cuda/random.c: launchers of dropout.cu and draw.cu, see random.h. */
 #include "kernels/cuda/random.h"
 
+#include "base/intmath.h"
+#include "kernels/cpu/random/philox.h"
+
 #include <math.h>
+#include <stdio.h>
 
 enum { THREADS = 256 };
 
@@ -36,4 +40,53 @@ nc_code nck_cuda_dropout_grad(const nck_cuda_random *k, nck_cuda_at at, int64_t 
 nc_code nck_cuda_random_step(const nck_cuda_random *k, nck_cuda_at at, const void *from, void *to) {
     void *args[] = {&from, &to};
     return nck_cuda_launch(at, k->step, 1, 1, args);
+}
+
+/* ---- draws ---- */
+
+typedef struct draw_args { /* mirrors that of draw.cu */
+    int64_t n;
+    const void *state;
+    int64_t seed;
+    int fixed_seed;
+    uint32_t node;
+    double a, b;
+} draw_args;
+
+static draw_args args_of(const nck_cuda_draw *d, int64_t n, double a, double b) {
+    return (draw_args){n, d->state, d->seed, d->fixed_seed, d->node_id, a, b};
+}
+
+nc_code nck_cuda_draw_prepare(nc_device *d, nck_cuda_draw_kind kind, nc_dtype t, nc_dtype x, nc_function **out,
+                              nc_diag *diag) {
+    static const char *const names[] = {"draw_uniform", "draw_normal", "draw_flags", "draw_classes"};
+    char define[32];
+    snprintf(define, sizeof define, "#define X %s\n", nck_cuda_type_name(x));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_draw, t, define, names[kind], out, diag);
+}
+
+nc_code nck_cuda_draw_numbers(nc_function *f, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw, double a, double b,
+                              void *y) {
+    draw_args d = args_of(draw, n, a, b);
+    void *args[] = {&d, &y};
+    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, nc_ceil_div(n, 4), THREADS), THREADS, args);
+}
+
+nc_code nck_cuda_draw_flags(nc_function *f, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw, const void *x,
+                            void *y) {
+    draw_args d = args_of(draw, n, 0, 0);
+    void *args[] = {&d, &x, &y};
+    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, nc_ceil_div(n, 4), THREADS), THREADS, args);
+}
+
+size_t nck_cuda_draw_classes_workspace(int64_t rows, int64_t classes) {
+    return (size_t)(rows * (classes + nc_ceil_div(classes, NCK_DRAW_PIECE) + 1)) * sizeof(double);
+}
+
+nc_code nck_cuda_draw_classes(nc_function *f, nck_cuda_at at, int64_t rows, int64_t classes, int64_t samples,
+                              const nck_cuda_draw *draw, const void *logits, void *workspace, void *y) {
+    draw_args d = args_of(draw, rows * samples, 0, 0);
+    double *sums = workspace, *before = sums + rows * classes;
+    void *args[] = {&d, &rows, &classes, &samples, &logits, &sums, &before, &y};
+    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, rows, 1), THREADS, args);
 }

@@ -1,5 +1,6 @@
-/* cuda/random.h: dropout on Philox4x32-10 on the GPU: the mask has the bits of the CPU's (kernels/cpu/random). Tensors
- * are dense; f16, bf16, f32, f64. state (2) = {seed, step} int64 in device memory. */
+/* cuda/random.h: dropout and other draws on Philox4x32-10 on the GPU, with the bits of the CPU's (kernels/cpu/random).
+ * Tensors are dense; f16, bf16, f32, f64, flags and classes of other types. state (2) = {seed, step} int64 in
+ * device memory. */
 #ifndef NCK_CUDA_RANDOM_H
 #define NCK_CUDA_RANDOM_H
 
@@ -29,5 +30,25 @@ NC_MUST nc_code nck_cuda_dropout_grad(const nck_cuda_random *k, nck_cuda_at at, 
                                       const void *mask, void *dx);
 /* to = {seed, step + 1} of from; to may be from. */
 NC_MUST nc_code nck_cuda_random_step(const nck_cuda_random *k, nck_cuda_at at, const void *from, void *to);
+
+typedef enum nck_cuda_draw_kind {
+    NCK_DRAW_UNIFORM,
+    NCK_DRAW_NORMAL,
+    NCK_DRAW_FLAGS,
+    NCK_DRAW_CLASSES
+} nck_cuda_draw_kind;
+
+/* t: what is drawn; x: of the chances or logits. */
+NC_MUST nc_code nck_cuda_draw_prepare(nc_device *d, nck_cuda_draw_kind kind, nc_dtype t, nc_dtype x, nc_function **out,
+                                      nc_diag *diag);
+/* y (n): uniform from a over a width of b, normal with mean a and deviation b, or 1 with the chance x (n), else 0. */
+NC_MUST nc_code nck_cuda_draw_numbers(nc_function *f, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw, double a,
+                                      double b, void *y);
+NC_MUST nc_code nck_cuda_draw_flags(nc_function *f, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw, const void *x,
+                                    void *y);
+/* y (rows, samples) by logits (rows, classes). */
+size_t nck_cuda_draw_classes_workspace(int64_t rows, int64_t classes);
+NC_MUST nc_code nck_cuda_draw_classes(nc_function *f, nck_cuda_at at, int64_t rows, int64_t classes, int64_t samples,
+                                      const nck_cuda_draw *draw, const void *logits, void *workspace, void *y);
 
 #endif

@@ -9,6 +9,19 @@ nc_code nck_cuda_roi_prepare(nc_device *d, nc_dtype t, nck_cuda_roi_kernel *out,
     return nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_align_drois", &out->drois, diag);
 }
 
+nc_code nck_cuda_roi_places_prepare(nc_device *d, nc_dtype t, nc_function **out, nc_diag *diag) {
+    return nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_places", out, diag);
+}
+
+nc_code nck_cuda_roi_places_run(nc_function *f, const nc_call *c, const nck_cuda_roi *how, const void *x,
+                                const void *rois, void *y) {
+    nck_cuda_roi a = *how;
+    nck_cuda_site site = nck_cuda_site_of(c);
+    void *args[] = {&a, &site, &x, &rois, &y};
+    uint32_t blocks = nck_cuda_blocks(c->device, a.regions * a.C * a.h * a.w, THREADS);
+    return nck_cuda_launch(nck_cuda_at_call(c), f, blocks, THREADS, args);
+}
+
 nc_code nck_cuda_roi_run(const nck_cuda_roi_kernel *k, const nc_call *c, const nck_cuda_roi *how, const void *x,
                          const void *of, const void *rois, const void *batch, void *y) {
     nck_cuda_roi a = *how;

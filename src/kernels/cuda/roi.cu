@@ -182,3 +182,41 @@ extern "C" __global__ __launch_bounds__(256) void roi_align_drois(roi_args a, fa
         }
     }
 }
+
+/* ---- MaxRoiPlaces, by the formulas of kernels/cpu/vision/roi_pool.c ---- */
+
+DEVICE void bin_ends(double start, double size, int64_t i, int64_t n, int64_t length, int64_t &from, int64_t &to) {
+    float bin = (float)size / (float)n;
+    from = (int64_t)fmin(fmax(floor((double)((float)i * bin)) + start, 0.0), (double)length);
+    to = (int64_t)fmin(fmax(ceil((double)((float)(i + 1) * bin)) + start, 0.0), (double)length);
+}
+
+/* y (regions, C, h, w): the place in x of the largest pixel of a bin, the first of equal ones, -1: it has none. rois
+ * (regions, 5): one of an image that is not there, or with a place that is no pixel, is reported and has none. */
+extern "C" __global__ void roi_places(roi_args a, const __grid_constant__ fault_site site, const S *__restrict__ x,
+                                      const S *__restrict__ rois, int64_t *y) {
+    for (int64_t i = first_item(); i < a.regions * a.C * a.h * a.w; i += item_step()) {
+        int64_t row = i / a.w, plane = row / a.h, r = plane / a.C, best = -1, top, bottom, left, right;
+        double ends[4], image = (double)get(rois[r * 5]), most = 0;
+        bool good = image >= 0 && image < (double)a.images;
+        for (int k = 0; k < 4; k++) {
+            double at = (double)get(rois[r * 5 + 1 + k]) * a.scale;
+            good = good && fabs(at) < 1e9;
+            ends[k] = round(at);
+        }
+        y[i] = -1;
+        if (!good) {
+            report(site, i64_of(image), a.images);
+            continue;
+        }
+        bin_ends(ends[1], fmax(ends[3] - ends[1] + 1, 1.0), row % a.h, a.h, a.H, top, bottom);
+        bin_ends(ends[0], fmax(ends[2] - ends[0] + 1, 1.0), i % a.w, a.w, a.W, left, right);
+        for (int64_t p = top; p < bottom; p++)
+            for (int64_t q = left; q < right; q++) {
+                int64_t at = (((int64_t)image * a.C + plane % a.C) * a.H + p) * a.W + q;
+                double v = (double)get(x[at]);
+                if (best < 0 || v > most) best = at, most = v;
+            }
+        y[i] = best;
+    }
+}

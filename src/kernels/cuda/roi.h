@@ -26,4 +26,9 @@ NC_MUST nc_code nck_cuda_roi_grad_run(const nck_cuda_roi_kernel *k, const nc_cal
                                       const void *x, const void *rois, const void *batch, const void *dy, void *dx,
                                       void *drois);
 
+/* Where in x the largest pixel of each bin lies, int64, as nck_roi_pool says; rois (regions, 5). */
+NC_MUST nc_code nck_cuda_roi_places_prepare(nc_device *d, nc_dtype t, nc_function **out, nc_diag *diag);
+NC_MUST nc_code nck_cuda_roi_places_run(nc_function *f, const nc_call *c, const nck_cuda_roi *how, const void *x,
+                                        const void *rois, void *y);
+
 #endif

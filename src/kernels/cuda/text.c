@@ -72,16 +72,23 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
         nc_text_addf(out, "#define S %s\n#define A %s\n", nck_cuda_type_name(t),
                      nck_cuda_type_name(nck_cuda_accumulator(t)));
     if (define != NULL) nc_text_add(out, define);
-    if (file == NCK_CUDA_TEXT_dropout || (define != NULL && strstr(define, "DROPOUT") != NULL))
+    if (file == NCK_CUDA_TEXT_dropout || file == NCK_CUDA_TEXT_draw ||
+        (define != NULL && strstr(define, "DROPOUT") != NULL))
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_philox));
+    if (file == NCK_CUDA_TEXT_draw) nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_normal));
     if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_conv_last || file == NCK_CUDA_TEXT_pool ||
         file == NCK_CUDA_TEXT_pool_max)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_window));
     if (file == NCK_CUDA_TEXT_norm || file == NCK_CUDA_TEXT_norm_grad)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
-        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few)
+        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few ||
+        file == NCK_CUDA_TEXT_attention_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));
+    if (file == NCK_CUDA_TEXT_attention_few || file == NCK_CUDA_TEXT_attention_bulk)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_few_head));
+    if (file == NCK_CUDA_TEXT_gemv_bulk || file == NCK_CUDA_TEXT_attention_bulk)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_bulk));
     if (file == NCK_CUDA_TEXT_gemv || file == NCK_CUDA_TEXT_gemv_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_gemv_head));
     nc_text_add(out, nck_cuda_text_get(file));

@@ -155,10 +155,20 @@ const nc_case nc_matmul_cases[] = {
     {"einsum_diagonals", EINSUM("iji,jkk->kj", "float[3,2,3] a, float[2,4,4] b", "a, b")},
     {"einsum_int32", EINSUM("iij,j->i", "int32[3,3,n] a, int32[n] b", "a, b"), {{-4, 4}}, EXACT},
     {"einsum_int8", EINSUM("ij,jk->i", "int8[3,n] a, int8[n,4] b", "a, b"), {{-4, 4}}, EXACT},
+    {"matmul_unsigned",
+     "<opset: \"\" 13> g (int64[3,n] a, int64[n,4] b) => (y, z) { c = Cast<to = 12>(a) d = Cast<to = 12>(b) "
+     "e = Cast<to = 13>(a) f = Cast<to = 13>(b) u = MatMul(c, d) v = MatMul(e, f) y = Cast<to = 7>(u) "
+     "z = Cast<to = 7>(v) }",
+     {{-4e9, 4e9}},
+     EXACT},
     {"einsum_uint64", EINSUM("ij,jk->ik", "uint64[3,n] a, uint64[n,4] b", "a, b"), {{0, 9}}, EXACT},
     {"det", "<opset: \"\" 22> g (float[b,3,3] x) => (y) { y = Det(x) }"},
     {"det_one", "<opset: \"\" 11> g (float[1,1] x) => (y) { y = Det(x) }"},
     {"det_five", "<opset: \"\" 22> g (float[2,5,5] x) => (y) { y = Det(x) }"},
+    {"det_grad",
+     "<opset: \"\" 22, \"nacre\" 1> g (double[n] d, double[n,6,6] x, float16[2] e, float16[2,3,3] y, float[] f, "
+     "float[1,1] z) => (a, b, c) { a = nacre.DetGrad(d, x) b = nacre.DetGrad(e, y) c = nacre.DetGrad(f, z) }",
+     VALUE},
     {"det_none", "<opset: \"\" 22> g (float[2,0,0] x) => (y) { y = Det(x) }", VALUE},
     {"det_bfloat16", "<opset: \"\" 22> g (bfloat16[2,2,2] x) => (y) { y = Det(x) }", VALUE},
     {0}};

@@ -31,7 +31,9 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     NC_NEED(p->w, s);
     memset(s, 0, sizeof *s);
     s->alpha = 1;
-    NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
+    nc_dtype t = p->node->in[0]->type->elem;
+    if (t == NC_UINT32 || t == NC_UINT64) t = t == NC_UINT32 ? NC_INT32 : NC_INT64; /* which have the same bits */
+    NC_TRY(nck_cuda_gemm_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
     s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
     p->state = *out = s;
@@ -350,7 +352,7 @@ static nc_code gemm_run(const nc_call *c) {
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
 }
 
-#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
+#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
 #define T_BODY (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 /* ---- Det, Inverse ---- */
 
@@ -359,15 +361,16 @@ typedef struct det {
     bool inverse;
 } det;
 
-static nc_code prepare_det(nc_prep *p, bool inverse) {
+static nc_code prepare_det(nc_prep *p, const char *entry, bool inverse) {
     det *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     s->inverse = inverse;
     p->state = s;
-    return nck_cuda_det_prepare(p->device, p->node->in[0]->type->elem, inverse, &s->f, &p->w->diag);
+    return nck_cuda_det_prepare(p->device, p->node->in[0]->type->elem, entry, &s->f, &p->w->diag);
 }
-static nc_code det_prepare(nc_prep *p) { return prepare_det(p, false); }
-static nc_code inverse_prepare(nc_prep *p) { return prepare_det(p, true); }
+static nc_code det_prepare(nc_prep *p) { return prepare_det(p, "det", false); }
+static nc_code det_grad_prepare(nc_prep *p) { return prepare_det(p, "det_grad", false); }
+static nc_code inverse_prepare(nc_prep *p) { return prepare_det(p, "inverse", true); }
 
 static size_t det_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const det *s = state;
@@ -375,14 +378,37 @@ static size_t det_workspace(const void *state, const nc_tensor *in, int n_in, co
     return (size_t)nc_tensor_numel(&in[0]) * sizeof(double) * (s->inverse ? 2 : 1);
 }
 
+static int64_t n_matrices(const nc_tensor *x) {
+    int64_t n = 1;
+    for (int d = 0; d < x->rank - 2; d++) n *= x->dims[d];
+    return n;
+}
+
+static nc_code check_square(const nc_call *c, const nc_tensor *x) {
+    int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
+    if (rows == columns) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "matrices of %lld rows and %lld columns are not square",
+                       (long long)rows, (long long)columns);
+}
+
+static size_t det_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_det_grad_workspace(n_matrices(&in[1]), in[1].dims[in[1].rank - 1]);
+}
+
+static nc_code det_grad_run(const nc_call *c) {
+    const det *s = c->state;
+    const nc_tensor *x = c->in[1];
+    NC_TRY(check_square(c, x));
+    return nck_cuda_det_grad_run(s->f, nck_cuda_at_call(c), n_matrices(x), x->dims[x->rank - 1], c->in[0]->data,
+                                 x->data, c->workspace, c->out[0]->data);
+}
+
 static nc_code det_run(const nc_call *c) {
     const det *s = c->state;
     const nc_tensor *x = c->in[0];
-    int64_t n = x->dims[x->rank - 1], matrices = 1;
-    if (x->dims[x->rank - 2] != n)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "matrices of %lld rows and %lld columns are not square",
-                           (long long)x->dims[x->rank - 2], (long long)n);
-    for (int d = 0; d < x->rank - 2; d++) matrices *= x->dims[d];
+    int64_t n = x->dims[x->rank - 1], matrices = n_matrices(x);
+    NC_TRY(check_square(c, x));
     return (s->inverse ? nck_cuda_inverse_run : nck_cuda_det_run)(s->f, nck_cuda_at_call(c), matrices, n, x->data,
                                                                   c->workspace, c->out[0]->data);
 }
@@ -410,6 +436,12 @@ const nc_binding nc_matmul_cuda[] = {
      .run = nc_matmul_group_run},
     {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
     {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
+    {.op = "DetGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .prepare = det_grad_prepare,
+     .workspace = det_grad_workspace,
+     .run = det_grad_run},
     {.op = "Inverse",
      .domain = NC_MICROSOFT,
      .types = T_FLOAT_ALL,

@@ -48,21 +48,24 @@ static double packing(const int64_t *w, int rank) {
 bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
     bool constant = n->in[1]->origin == NC_FROM_CONST && n->in[1]->lit != NULL;
-    int64_t group = nc_attr_int(n, "group"), C, w[4];
+    int64_t group = nc_attr_int(n, "group"), C, w[5];
     k->why = "the input is not of a type that is kept in blocks, with known rank";
     if (x == NULL || y == NULL || !(k->types & NC_BIT(x->elem)) || x->rank < 0 || y->rank != x->rank) return false;
-    k->why = "one or two spatial dims are supported";
-    if (x->rank != 3 && x->rank != 4) return false;
+    bool all = k->block == NC_BLOCK_ALL;
+    k->why = all ? "one or two spatial dims are supported" : "one to three spatial dims are supported";
+    if (x->rank < 3 || x->rank > (all ? 4 : 5)) return false;
     k->why = "the weight's sizes are not known";
     if (!weight_dims(n->in[1], x->rank, w)) return false;
     k->why = "the weight is no constant";
-    if (k->block == NC_BLOCK_ALL && !constant) return false;
+    if (all && !constant) return false;
     C = w[1] * group; /* the input's own dim may be known only in the run */
     k->why = "groups are neither whole blocks of channels nor parts of one";
     if (group < 1 || !groups_fit(C, w[0], group, k->block)) return false;
+    k->why = "one channel per group is supported with one or two spatial dims";
+    if (x->rank == 5 && group > 1 && group == C && group == w[0]) return false;
     k->why = "the number of channels is not known";
-    if (k->block == NC_BLOCK_ALL && !nc_dim_is_const(x->dims[1], &C)) return false;
-    k->plain_data = k->block != NC_BLOCK_ALL && group == 1 && C <= MAX_PLANES;
+    if (all && !nc_dim_is_const(x->dims[1], &C)) return false;
+    k->plain_data = !all && group == 1 && C <= MAX_PLANES;
     k->in = k->plain_data ? 0 : 1;
     k->gain = products(y, w) / (group == C && group > 1 ? 1 : 16);
     if (!constant) k->gain -= packing(w, x->rank);

@@ -28,8 +28,8 @@ typedef struct blocked {
 
 bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
     const nc_type *w = n->in[1]->type;
-    *why = "one or two spatial dims are supported";
-    return w != NULL && (w->rank == 3 || w->rank == 4);
+    *why = "one to three spatial dims are supported";
+    return w != NULL && w->rank >= 3 && w->rank <= 5;
 }
 
 /* ---- the body ---- */
@@ -89,9 +89,8 @@ static nc_code read_body(nc_prep *p, blocked *s) {
 
 static nck_conv_shape weight_shape(const blocked *s, const int64_t *w, int rank) {
     nck_conv_shape c = {.type = NC_FLOAT, .K = w[0], .C = w[1] * s->attrs.group, .group = s->attrs.group};
-    c.w.k[0] = 1;
-    c.w.k[1] = rank == 4 ? w[2] : 1;
-    c.w.k[2] = w[rank - 1];
+    for (int i = 0; i < NCK_WINDOW_DIMS; i++)
+        c.w.k[i] = rank - NCK_WINDOW_DIMS + i >= 2 ? w[rank - NCK_WINDOW_DIMS + i] : 1;
     return c;
 }
 
@@ -150,15 +149,16 @@ static nc_code choose_wino(nc_prep *p, blocked *s) {
     NC_NEED(p->w, values);
     NC_NEED(p->w, known);
     for (int i = 0; i < n; i++) values[i] = PICTURE, known[i] = true;
-    int64_t dims[4];
-    for (int i = 0; i < 4; i++)
+    int64_t dims[5];
+    for (int i = 0; i < w->rank; i++)
         if (!nc_dim_is_const(w->dims[i], &dims[i])) return NC_OK;
-    nck_conv_shape c = weight_shape(s, dims, 4);
+    nck_conv_shape c = weight_shape(s, dims, w->rank);
+    c.w.out[0] = 1;
     if (!nc_dim_is_const(y->dims[0], &c.N)) c.N = 1, guessed = true;
-    for (int i = 0; i < 2; i++) {
-        c.w.out[1 + i] = size_at(y->dims[2 + i], values, known, &guessed);
-        c.w.stride[1 + i] = s->attrs.strides[i];
-        c.w.dil[1 + i] = s->attrs.dilations[i];
+    for (int i = 0, d = 5 - w->rank; i < w->rank - 2; i++, d++) {
+        c.w.out[d] = size_at(y->dims[2 + i], values, known, &guessed);
+        c.w.stride[d] = s->attrs.strides[i];
+        c.w.dil[d] = s->attrs.dilations[i];
     }
     if (!nck_conv_wino_wins(&c)) return NC_OK;
     s->form = NCK_CONV_WINO;
@@ -180,7 +180,7 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
                 (long long)nc_attr_int(n, "block"), (long long)nck_channel_block());
     NC_TRY(nc_conv_read_attrs(p->w, n, rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
-    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && rank == 4) NC_TRY(choose_wino(p, s));
+    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && rank >= 4) NC_TRY(choose_wino(p, s));
     if (!s->packed) return NC_OK;
     NC_TRY(add_pack(p, s->form, fill));
     return s->either ? add_pack(p, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;

@@ -1,5 +1,5 @@
 /* ops/nn/deform_parts.c: DeformConv in simple ops: the taps' places from the window and the offsets, the image read
- * there (ops/vision/sample_parts.h), and a product with the weights. Sizes may be known only in the run. */
+ * there (nacre.GridSampleAt), and a product with the weights. Sizes may be known only in the run. */
 #include "ops/nn/deform_parts.h"
 
 #include "ops/vision/sample_parts.h"
@@ -50,35 +50,33 @@ static nc_value *grid(const deformed *d, int i) {
     return nc_build_cast(b, op2(d, "Reshape", sum, shape(d, all, 2, both)), d->type);
 }
 
-/* The taps' places along spatial dim i: (N * offset_group, taps * places) */
-static nc_value *places_of(const deformed *d, nc_value *offset, int i) {
+/* The taps' places, x before y: (N * offset_group, taps, places, 2) */
+static nc_value *places_of(const deformed *d, nc_value *offset) {
     nc_builder *b = d->b;
     const int64_t apart[4] = {-1, 0, 2, 0};
-    nc_value *both[2] = {d->taps, d->places};
-    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 2};
-    nc_value *in[2] = {op2(d, "Reshape", offset, shape(d, apart, 4, both)), nc_build_int(b, i)};
-    nc_value *moved = op2(d, "Add", nc_build_attr1(b, "", "Gather", in, 2, &axis, 1), grid(d, i));
-    nc_value *rows = op2(d, "Mul", d->taps, d->places);
-    const int64_t flat[2] = {-1, 0};
-    return op2(d, "Reshape", moved, shape(d, flat, 2, &rows));
+    nc_value *both[2] = {d->taps, d->places}, *axis[2];
+    nc_attr along = {.name = "axis", .kind = NC_A_INT, .i = 2}, last = {.name = "axis", .kind = NC_A_INT, .i = -1};
+    nc_value *moves = op2(d, "Reshape", offset, shape(d, apart, 4, both));
+    for (int i = 0; i < 2; i++) {
+        nc_value *in[2] = {moves, nc_build_int(b, 1 - i)};
+        nc_value *at = op2(d, "Add", nc_build_attr1(b, "", "Gather", in, 2, &along, 1), grid(d, 1 - i));
+        axis[i] = op2(d, "Unsqueeze", at, nc_build_ints(b, &last.i, 1));
+    }
+    return nc_build_attr1(b, "", "Concat", axis, 2, &last, 1);
 }
 
 /* The columns that a convolution would see: (N, group, C / group * taps, places) */
 static nc_value *columns(const deformed *d, nc_value *x, nc_value *offset, nc_value *mask) {
     nc_builder *b = d->b;
     nc_value *size[2] = {nc_sample_size(b, x, 2), nc_sample_size(b, x, 3)}, *C = nc_sample_size(b, x, 1);
-    nc_value *per = op2(d, "Div", C, nc_build_int(b, d->offset_group)), *pixels = op2(d, "Mul", size[0], size[1]);
-    const int64_t image[3] = {-1, 0, 0}, weighed[3] = {-1, 0, 1}, apart[5] = {-1, d->offset_group, 0, 0, 0},
-                  perm[5] = {0, 1, 4, 2, 3}, grouped[4] = {-1, d->window.group, 0, 0};
-    nc_value *planes = op2(d, "Reshape", x, shape(d, image, 3, (nc_value *[]){per, pixels}));
-    nc_value *at[2] = {places_of(d, offset, 0), places_of(d, offset, 1)}, *rows = op2(d, "Mul", d->taps, d->places);
-    nc_sample_rule rule = {NCK_SAMPLE_LINEAR, NCK_SAMPLE_ZEROS, false, 2};
-    nc_value *seen = nc_sample_parts(b, &rule, nc_build_swap_last(b, planes), size, at);
-    if (mask != NULL) seen = op2(d, "Mul", seen, op2(d, "Reshape", mask, shape(d, weighed, 3, &rows)));
-    seen = op2(d, "Reshape", seen, shape(d, apart, 5, (nc_value *[]){d->taps, d->places, per}));
+    nc_value *per = op2(d, "Div", C, nc_build_int(b, d->offset_group));
+    const int64_t image[4] = {-1, 0, 0, 0}, weighed[4] = {-1, 1, 0, 0}, grouped[4] = {-1, d->window.group, 0, 0};
+    nc_value *planes = op2(d, "Reshape", x, shape(d, image, 4, (nc_value *[]){per, size[0], size[1]}));
+    nc_value *in[2] = {planes, places_of(d, offset)}, *both[2] = {d->taps, d->places};
+    nc_value *seen = nc_build_attr1(b, "nacre", "GridSampleAt", in, 2, NULL, 0);
+    if (mask != NULL) seen = op2(d, "Mul", seen, op2(d, "Reshape", mask, shape(d, weighed, 4, both)));
     nc_value *depth = op2(d, "Mul", op2(d, "Div", C, nc_build_int(b, d->window.group)), d->taps);
-    return op2(d, "Reshape", nc_build_transpose(b, seen, perm, 5),
-               shape(d, grouped, 4, (nc_value *[]){depth, d->places}));
+    return op2(d, "Reshape", seen, shape(d, grouped, 4, (nc_value *[]){depth, d->places}));
 }
 
 nc_code nc_deform_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out) {

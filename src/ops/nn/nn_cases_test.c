@@ -115,6 +115,15 @@ const nc_case nc_nn_cases[] = {
      {{-2, 2}, {-2, 2}, {0, 4.9}, {0.5, 2}},
      NC_CASE_NO_GRAD},
     {"deform_conv", DEFORM("", "float"), {{0, 0}}},
+    {"deform_conv_groups",
+     "<opset: \"\" 22> g (float[2,4,5,6] x, float[6,2,3,2] w, float[2,24,3,4] o) => (y) "
+     "{ y = DeformConv<group = 2, offset_group = 2, strides = [2, 2], pads = [1, 1, 1, 2]>(x, w, o) }",
+     {{0, 0}}},
+    {"deform_conv_grad_half",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[2,2,5,4] x, float16[3,2,2,2] w, float16[2,8,4,3] o, float16[3] b, "
+     "float16[2,4,4,3] m, float16[2,3,4,3] d) => (dx, dw, do, db, dm) { dx, dw, do, db, dm = "
+     "nacre.DeformConvGrad(x, w, o, b, m, d) }",
+     VALUE},
     {"deform_conv_half", DEFORM("<pads = [0, 0, 0, 0]>", "float16"), VALUE},
     {"deform_conv_double", DEFORM("<dilations = [1, 1]>", "double"), {{0, 0}}},
     {"dropout_6", "<opset: \"\" 6> g (float[3,n] x) => (y) { y = Dropout<is_test = 1>(x) }", VALUE},

@@ -188,8 +188,9 @@ static nc_code lp_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 
 static bool pool_blocks(const nc_node *n, nc_blocking *k) {
     if (!nc_blocks_input(n, 0, k)) return false;
-    k->why = "one or two spatial dims are supported";
-    return n->in[0]->type->rank <= 4;
+    bool all = k->block == NC_BLOCK_ALL;
+    k->why = all ? "one or two spatial dims are supported" : "one to three spatial dims are supported";
+    return n->in[0]->type->rank <= (all ? 4 : 5);
 }
 
 /* The lanes of a block are one more spatial dim, under a window of one element. */

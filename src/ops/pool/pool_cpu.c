@@ -11,6 +11,16 @@ static int rank_of(const nc_node *n) {
     return x != NULL ? x->rank : -1;
 }
 
+/* Channels in blocks are one more dim behind the spatial ones. */
+static bool in_deep_blocks(const nc_type *x) {
+    return x->rank == 3 + NC_WINDOW_KERNEL_DIMS && x->elem == NC_FLOAT && x->layout.axis == 1 && x->layout.block > 1 &&
+           x->layout.block <= NCK_POOL_LANES;
+}
+
+static bool forward_fits(const nc_node *n, const char **why) {
+    return nc_pool_fits(n, why) || (rank_of(n) > 0 && n->n_out < 2 && in_deep_blocks(n->in[0]->type));
+}
+
 bool nc_pool_fits(const nc_node *n, const char **why) {
     int rank = rank_of(n);
     *why = rank < 0 ? "the rank of X is not known" : "one to three spatial dims are supported";
@@ -31,9 +41,16 @@ nc_code nc_pool_read(const nc_prep *p, nc_pool_kind kind, nc_pooling *out) {
 
 nck_pool_args nc_pool_args_of(const nc_pooling *s, nc_dtype type, const nc_tensor *x, const nc_tensor *y,
                               const void *from, void *to) {
+    nc_window w = s->window;
+    bool lanes = w.n_spatial > NC_WINDOW_KERNEL_DIMS;
+    if (lanes) { /* their window is one of one element */
+        w.n_spatial--;
+        for (int i = 0; i < w.n_spatial; i++) w.pads[w.n_spatial + i] = w.pads[w.n_spatial + 1 + i];
+    }
     return (nck_pool_args){.type = type,
-                           .w = nc_window_kernel(&s->window, x->dims + 2, s->k, y->dims + 2),
+                           .w = nc_window_kernel(&w, x->dims + 2, s->k, y->dims + 2),
                            .planes = x->dims[0] * x->dims[1],
+                           .lanes = lanes ? x->dims[x->rank - 1] : 0,
                            .x = from,
                            .y = to};
 }
@@ -151,11 +168,12 @@ NC_WIDENED_HALF(unpool, unpool_workspace)
     {__VA_ARGS__, .types = T_WIDE | (more), .run = name##_run}, {                                       \
         __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run \
     }
-#define PLACE(kind) \
-    .fits = nc_pool_fits, .prepare = pool_prepare, .own = &(const nc_pool_kind) { kind }
+#define PLACE_AS(fit, kind) \
+    .fits = fit, .prepare = pool_prepare, .own = &(const nc_pool_kind) { kind }
+#define PLACE(kind) PLACE_AS(nc_pool_fits, kind)
 const nc_binding nc_pool_cpu[] = {
-    ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE(NC_POOL_GREATEST)),
-    ROWS(average, 0, .op = "AveragePool", PLACE(NC_POOL_MEANS)),
+    ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE_AS(forward_fits, NC_POOL_GREATEST)),
+    ROWS(average, 0, .op = "AveragePool", PLACE_AS(forward_fits, NC_POOL_MEANS)),
     ROWS(average, 0, .op = "SumPool", .domain = "nacre", PLACE(NC_POOL_SUMS)),
     ROWS(lp, 0, .op = "LpPool", PLACE(NC_POOL_MEANS)),
     ROWS(average_grad, 0, .op = "AveragePoolGrad", .domain = "nacre", PLACE(NC_POOL_GRADIENT)),

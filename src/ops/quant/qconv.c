@@ -1,4 +1,5 @@
-/* ops/quant/qconv.c: cards of ConvInteger and QLinearConv: convolutions of quantized elements. Attributes and sizes are
+/* ops/quant/qconv.c: cards of ConvInteger, QLinearConv and nacre.ConvIntegerToFloat, which ConvInteger with channels
+ * last becomes (plan/lower_numbers.c): convolutions of quantized elements. Attributes and sizes are
  * Conv's (ops/nn/conv.h); kernels are in qconv_cpu.c; elsewhere they are convolutions of doubles, which hold
  * every sum. */
 #include "ops/build.h"
@@ -45,6 +46,28 @@ static nc_code integer_decompose(nc_builder *b, const nc_node *n, nc_value **out
     return b->code;
 }
 
+/* X (N,...,C), W (K,C/group,...), a scale for all or for each of K. */
+static nc_code to_float_infer(nc_infer *c) {
+    nc_infer_val in[2] = {c->in[0], c->in[1]};
+    nc_infer conv = *c;
+    conv.in = in;
+    NC_TRY(nc_contrib_turned(c, in[0].type, false, &in[0].type));
+    NC_TRY(nc_contrib_vector(c, 5, nc_in_dim(c, 1, 0)));
+    NC_TRY(nc_conv_infer_as(&conv, NC_FLOAT));
+    return nc_contrib_turned(c, c->out[0].type, true, &c->out[0].type);
+}
+
+static nc_code to_float_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    if (n->in[0]->type == NULL || n->in[0]->type->rank < 0)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
+    nc_value *in[4] = {nc_contrib_turn(b, n->in[0], false), n->in[1], nc_contrib_in(n, 3), nc_contrib_in(n, 4)};
+    nc_value *y = nc_build_attr1(b, "", "ConvInteger", in, 4, n->attrs, n->n_attrs), *bias = nc_contrib_in(n, 5);
+    if (b->code == NC_OK) y = nc_build_cast(b, y, NC_FLOAT);
+    if (b->code == NC_OK) y = nc_build1(b, "Mul", 2, nc_contrib_turn(b, y, true), n->in[2]);
+    if (b->code == NC_OK) out[0] = bias != NULL ? nc_build1(b, "Add", 2, y, bias) : y;
+    return b->code;
+}
+
 static nc_code linear_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int64_t of_w[NC_MAX_RANK], of_y[NC_MAX_RANK];
     NC_TRY(shapes_of(b, n, of_w, of_y));
@@ -68,6 +91,13 @@ static const nc_op_version integer_versions[] = {
      OUT({"y", NC_BIT(NC_INT32)}),
      CONV_ATTR},
     {0}};
+static const nc_op_version to_float_versions[] = {
+    {.since = 1,
+     IN({"x", T_BYTE}, {"w", T_BYTE}, {"scale", T_F32}, {"x_zero_point", SAME(0), OPTIONAL},
+        {"w_zero_point", SAME(1), OPTIONAL}, {"bias", T_F32, OPTIONAL}),
+     OUT({"y", T_F32}),
+     CONV_ATTR},
+    {0}};
 static const nc_op_version linear_versions[] = {
     {.since = 10,
      IN({"x", T_BYTE}, {"x_scale", T_F32}, {"x_zero_point", SAME(0)}, {"w", T_BYTE}, {"w_scale", T_F32},
@@ -82,6 +112,14 @@ const nc_card nc_card_conv_integer = {.name = "ConvInteger",
                                       .infer = integer_infer,
                                       .decompose = integer_decompose,
                                       .zero_grad = true};
+const nc_card nc_card_conv_integer_to_float = {.name = "ConvIntegerToFloat",
+                                               .domain = "nacre",
+                                               .doc = "ConvInteger with channels last, its sums times a scale, plus a "
+                                                      "bias.",
+                                               .versions = to_float_versions,
+                                               .infer = to_float_infer,
+                                               .decompose = to_float_decompose,
+                                               .no_grad = NC_LOWERED_NO_GRAD};
 const nc_card nc_card_qlinear_conv = {.name = "QLinearConv",
                                       .doc = "Convolution of quantized x and w plus a bias, quantized again.",
                                       .versions = linear_versions,

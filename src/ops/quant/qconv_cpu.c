@@ -1,5 +1,5 @@
-/* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. Constant weights are
- * packed once. */
+/* ops/quant/qconv_cpu.c: ConvInteger, its sums as numbers, and QLinearConv on the CPU, any number of spatial dims.
+ * Constant weights are packed once. */
 #include "base/mem.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv.h"
@@ -10,7 +10,8 @@ enum { MAX_IN = 9 };
 
 typedef struct qconv {
     nc_conv_attrs attrs;
-    bool linear, packed, last; /* last: channels of x and y come last */
+    bool linear, numbers, packed, last; /* last: channels of x and y come last */
+    int i_w, i_xz, i_wz;                /* inputs */
 } qconv;
 
 static bool is_window(const nc_type *w, const char **why) {
@@ -25,7 +26,10 @@ bool nc_qlinear_conv_fits(const nc_node *n, const char **why) { return is_window
 static nck_qconv_args weights_of(const qconv *s, nc_dtype type, const int64_t *dims) {
     nck_qconv_args a = {.n_spatial = s->attrs.n_spatial, .group = s->attrs.group, .K = dims[0], .w_type = type};
     a.C = dims[1] * a.group;
-    for (int d = 0; d < a.n_spatial; d++) a.window[d] = dims[2 + d];
+    for (int d = 0; d < a.n_spatial; d++) {
+        a.window[d] = dims[2 + d];
+        a.stride[d] = s->attrs.strides[d], a.dilation[d] = s->attrs.dilations[d];
+    }
     return a;
 }
 
@@ -40,14 +44,15 @@ static nc_code qconv_fill(const void *state, const nc_tensor *src, void *dst) {
 }
 
 static nc_code qconv_ask_pack(nc_prep *p, qconv *s) {
-    int input = s->linear ? 3 : 1;
+    int input = s->i_w;
     const nc_value *w = p->node->in[input];
     const nc_literal *lit = w->origin == NC_FROM_CONST ? w->lit : NULL;
     if (p->no_packs || lit == NULL || lit->n == 0 || lit->dims[0] % s->attrs.group != 0) return NC_OK;
     nck_qconv_args a = weights_of(s, lit->dtype, lit->dims);
-    if (nck_qconv_packed_bytes(&a) == 0) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "qconv_w/2/%s/%s/%d", nck_isa_get()->from.igemm,
-                                       nc_dtype_name(lit->dtype), (int)s->attrs.group);
+    int last = a.n_spatial - 1; /* what windows of one channel for each group are laid out by */
+    const char *form =
+        nc_arena_printf(p->arena, "qconv_w/3/%s/%s/%d/%lld/%lld", nck_isa_get()->from.igemm, nc_dtype_name(lit->dtype),
+                        (int)s->attrs.group, (long long)a.stride[last], (long long)a.dilation[last]);
     NC_NEED(p->w, form);
     p->pack[p->n_packs++] =
         (nc_pack){.input = input, .form = form, .fill = qconv_fill, .bytes = nck_qconv_packed_bytes(&a)};
@@ -59,17 +64,24 @@ nc_code nc_qconv_prepare(nc_prep *p) {
     qconv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     nc_quant_row row = *(const nc_quant_row *)p->own;
-    *s = (qconv){.linear = row != NC_QUANT_INTEGER,
-                 .last = row == NC_QUANT_LINEAR_LAST && nc_attr_int(p->node, "channels_last") != 0};
+    bool numbers = row == NC_QUANT_TO_FLOAT, linear = row != NC_QUANT_INTEGER && !numbers;
+    *s = (qconv){.linear = linear,
+                 .numbers = numbers,
+                 .last = numbers || (row == NC_QUANT_LINEAR_LAST && nc_attr_int(p->node, "channels_last") != 0),
+                 .i_w = linear ? 3 : 1,
+                 .i_xz = numbers ? 3 : 2,
+                 .i_wz = linear    ? 5
+                         : numbers ? 4
+                                   : 3};
     p->state = s;
-    NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[s->linear ? 3 : 1]->type->rank - 2, &s->attrs));
+    NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[s->i_w]->type->rank - 2, &s->attrs));
     return qconv_ask_pack(p, s);
 }
 
 static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, const nc_tensor *y) {
     const nc_conv_attrs *t = &s->attrs;
-    const nc_tensor *x = in[0], *w = in[s->linear ? 3 : 1];
-    int i_xz = 2, i_wz = s->linear ? 5 : 3;
+    const nc_tensor *x = in[0], *w = in[s->i_w];
+    int i_xz = s->i_xz, i_wz = s->i_wz;
     int first = s->last ? 1 : 2; /* of the dims that the window moves along */
     nck_qconv_args a = {.n_spatial = t->n_spatial,
                         .N = x->dims[0],
@@ -108,7 +120,7 @@ static nc_code qconv_wrong(const nc_call *c, const char *what, int64_t got, int6
 }
 
 static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
-    const nc_tensor *w = c->in[s->linear ? 3 : 1];
+    const nc_tensor *w = c->in[s->i_w];
     if (a->C != w->dims[1] * a->group) return qconv_wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
     if (a->K % a->group != 0) return qconv_wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return qconv_wrong(c, "the number of w's zero points", a->w_zeros, a->K);
@@ -118,8 +130,10 @@ static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_arg
         int64_t fits = nck_window_out(a->in[d], a->window[d], a->stride[d], a->dilation[d], begin + end);
         if (a->out[d] != fits) return qconv_wrong(c, "a dim of the output", a->out[d], fits);
     }
-    if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(c->in[4]), bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
+    if (!s->linear && !s->numbers) return NC_OK;
+    int i_scale = s->linear ? 4 : 2, i_bias = s->linear ? 8 : 5;
+    int64_t scales = nc_tensor_numel(c->in[i_scale]);
+    int64_t bias = c->n_in > i_bias && c->in[i_bias]->data ? nc_tensor_numel(c->in[i_bias]) : a->K;
     if (scales != 1 && scales != a->K) return qconv_wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? qconv_wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
@@ -127,7 +141,13 @@ static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_arg
 /* What becomes of the sums. */
 static nck_igemm_out out_of(const nc_call *c, const qconv *s) {
     const nc_tensor *y = c->out[0];
+    static const float one = 1;
     nck_igemm_out o = {.type = y->dtype, .c = y->data};
+    if (s->numbers) {
+        o.a_scale = &one, o.a_scales = 1;
+        o.b_scale = c->in[2]->data, o.b_scales = nc_tensor_numel(c->in[2]);
+        if (c->n_in > 5) o.bias = c->in[5]->data;
+    }
     if (!s->linear) return o;
     o.a_scale = c->in[1]->data, o.a_scales = 1;
     o.b_scale = c->in[4]->data, o.b_scales = nc_tensor_numel(c->in[4]);

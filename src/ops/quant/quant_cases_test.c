@@ -99,6 +99,19 @@ const nc_case nc_quant_cases[] = {
      G "(int8[1,3,n] x, int8[2,3,3] w) => (y) { y = ConvInteger<auto_pad = \"SAME_UPPER\">(x, w) }",
      {{-90, 90}},
      FIXED},
+    {"conv_integer_to_float",
+     "<opset: \"\" 25, \"nacre\" 1> g (uint8[2,n,9,5] x, uint8[19,5,3,2] w, uint8[] zx, uint8[19] zw) => (y, z) "
+     "<const float[] s = {0.01}, const float[19] b = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2,1,0,-1}> { "
+     "y = nacre.ConvIntegerToFloat<pads = [1,0,1,1], strides = [2,1]>(x, w, s, zx, zw, b) "
+     "z = nacre.ConvIntegerToFloat(x, w, b) }",
+     {{0, 200}, {0, 200}, {0, 200}, {0, 200}},
+     NC_CASE_NO_GRAD},
+    {"conv_integer_to_float_depthwise",
+     "<opset: \"\" 25, \"nacre\" 1> g (int8[1,n,9,20] x, int8[20,1,3,3] w, int8[] zx) => (y) <const float[] s = "
+     "{0.01}> "
+     "{ y = nacre.ConvIntegerToFloat<group = 20>(x, w, s, zx) }",
+     {{-90, 90}, {-90, 90}, {-90, 90}},
+     NC_CASE_NO_GRAD},
     {"qlinear_conv",
      G
      "(uint8[1,3,n,6] x, uint8[2,3,3,3] w, int32[2] b) => (y) <const float[] sx = {0.1}, const float[2] sw = {0.5, 2},"
@@ -119,6 +132,9 @@ TEST(quant_types) {
     CHECK_INFERS(G "(int4[n] x, float16[] s) => (y) { y = DequantizeLinear<output_dtype = 1>(x, s) }", "float[n]");
     CHECK_INFERS(G "(uint8[b,m,k] x, int8[k,n] s) => (y) { y = MatMulInteger(x, s) }", "int32[b,m,n]");
     CHECK_INFERS(G "(uint8[b,3,5,5] x, int8[7,3,2,2] s) => (y) { y = ConvInteger(x, s) }", "int32[b,7,4,4]");
+    CHECK_INFERS("<opset: \"\" 25, \"nacre\" 1> g (uint8[b,5,6,3] x, int8[7,3,2,2] w, float[] s) => (y) "
+                 "{ y = nacre.ConvIntegerToFloat(x, w, s) }",
+                 "float[b,4,5,7]");
     CHECK_INFERS(G "(int4[n,3] x) => (y) { y = Transpose(x) }", "int4[3,n]");
 }
 

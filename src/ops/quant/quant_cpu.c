@@ -25,6 +25,7 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "DynamicQuantizeMatMul", .domain = NC_MICROSOFT, ROW(NC_QUANT_DYNAMIC), MATMUL},
     {.op = "QGemm", .domain = NC_MICROSOFT, ROW(NC_QUANT_GEMM), .fits = nc_qgemm_fits, MATMUL},
     {.op = "ConvInteger", ROW(NC_QUANT_INTEGER), .fits = nc_conv_integer_fits, CONV},
+    {.op = "ConvIntegerToFloat", .domain = "nacre", ROW(NC_QUANT_TO_FLOAT), .fits = nc_conv_integer_fits, CONV},
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearConv", .domain = NC_MICROSOFT, ROW(NC_QUANT_LINEAR_LAST), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearAdd", .domain = NC_MICROSOFT, .fits = nc_qadd_fits, .run = nc_qadd_run},

@@ -9,39 +9,33 @@
 
 #include <string.h>
 
-typedef struct drawing {
-    uint32_t node_id;
-    bool has_seed, normal;
-    uint32_t seed;
-    double a, b; /* low and high, or mean and scale */
-} drawing;
+void nc_drawing_read(const nc_node *n, const nc_draw_row *row, nc_drawing *d) {
+    const nc_attr *seed = nc_node_attr(n, "seed");
+    *d = (nc_drawing){.node_id = (uint32_t)n->random_id, .has_seed = seed != NULL, .b = 1};
+    if (seed != NULL) memcpy(&d->seed, &seed->f, sizeof d->seed);
+    if (row == NULL) return;
+    d->normal = row->normal;
+    d->a = nc_attr_float(n, row->a);
+    d->b = nc_attr_float(n, row->b);
+}
 
 nc_code nc_draw_prepare(nc_prep *p) {
-    const nc_node *n = p->node;
-    drawing *d = nc_arena_alloc(p->arena, sizeof *d);
+    nc_drawing *d = nc_arena_alloc(p->arena, sizeof *d);
     NC_NEED(p->w, d);
-    const nc_attr *seed = nc_node_attr(n, "seed");
-    *d = (drawing){.node_id = (uint32_t)n->random_id, .has_seed = seed != NULL, .b = 1};
-    if (seed != NULL) memcpy(&d->seed, &seed->f, sizeof d->seed);
-    const nc_draw_row *row = p->own;
-    if (row != NULL) {
-        d->normal = row->normal;
-        d->a = nc_attr_float(n, row->a);
-        d->b = nc_attr_float(n, row->b);
-    }
+    nc_drawing_read(p->node, p->own, d);
     p->state = d;
     return NC_OK;
 }
 
 static nck_rng rng_of(const nc_call *c) {
-    const drawing *d = c->state;
+    const nc_drawing *d = c->state;
     const int64_t *state = c->in[c->n_in - 1]->data;
     return (nck_rng){
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
 }
 
 static nc_code draw_wide(const nc_call *c) {
-    const drawing *d = c->state;
+    const nc_drawing *d = c->state;
     const nc_tensor *y = c->out[0];
     if (d->normal)
         nck_random_normal(y->dtype, nc_tensor_numel(y), rng_of(c), d->a, d->b, y->data, c->pool);

@@ -16,6 +16,14 @@ typedef struct nc_draw_row {
     bool normal;
     const char *a, *b; /* mean and scale, or low and high */
 } nc_draw_row;
+/* What nc_draw_prepare reads. */
+typedef struct nc_drawing {
+    uint32_t node_id;
+    bool has_seed, normal;
+    uint32_t seed;
+    double a, b; /* low and high, or mean and scale */
+} nc_drawing;
+void nc_drawing_read(const nc_node *n, const nc_draw_row *row, nc_drawing *d);
 NC_MUST nc_code nc_draw_prepare(nc_prep *p);
 NC_DRAW_WORKSPACE(nc_draw_workspace);
 NC_MUST nc_code nc_draw_numbers(const nc_call *c);

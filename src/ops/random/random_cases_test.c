@@ -12,6 +12,7 @@ extern const nc_case nc_random_cases[];
     "}> { y, m = nacre.PhiloxDropout" attrs "(x, r, t, s) @random=7 }"
 
 #define S "<opset: \"\" 22, \"nacre\" 1> g (int64[2] s) => (y) "
+#define DRAWN {{0, 1000}}, NC_CASE_NO_GRAD | NC_CASE_EXACT
 #define LIKE "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] x, int64[2] s) => (y) "
 
 const nc_case nc_random_cases[] = {
@@ -27,23 +28,48 @@ const nc_case nc_random_cases[] = {
     {"uniform",
      S "{ y = nacre.PhiloxUniform<shape = [3, 701], low = -2.0, high = 3.0>(s) @random=3 }",
      {{0, 1000}},
-     NC_CASE_NO_GRAD},
-    {"uniform_empty", S "{ y = nacre.PhiloxUniform<shape = [0, 7]>(s) @random=3 }", {{0, 1000}}, NC_CASE_NO_GRAD},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"uniform_empty",
+     S "{ y = nacre.PhiloxUniform<shape = [0, 7]>(s) @random=3 }",
+     {{0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
     {"normal",
      S "{ y = nacre.PhiloxNormal<shape = [9001], mean = 1.0, scale = 0.5, seed = 4.0>(s) @random=3 }",
      {{0, 1000}},
-     NC_CASE_NO_GRAD},
-    {"normal_half", S "{ y = nacre.PhiloxNormal<shape = [7], dtype = 10>(s) @random=3 }", {{0, 1000}}, NC_CASE_NO_GRAD},
-    {"uniform_like", LIKE "{ y = nacre.PhiloxUniformLike(x, s) @random=3 }", {{0, 1}, {0, 1000}}, NC_CASE_NO_GRAD},
-    {"normal_like", LIKE "{ y = nacre.PhiloxNormalLike(x, s) @random=3 }", {{0, 1}, {0, 1000}}, NC_CASE_NO_GRAD},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"normal_half",
+     S "{ y = nacre.PhiloxNormal<shape = [7], dtype = 10>(s) @random=3 }",
+     {{0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"uniform_like",
+     LIKE "{ y = nacre.PhiloxUniformLike(x, s) @random=3 }",
+     {{0, 1}, {0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"normal_like",
+     LIKE "{ y = nacre.PhiloxNormalLike(x, s) @random=3 }",
+     {{0, 1}, {0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
     {"bernoulli",
      LIKE "{ y = nacre.PhiloxBernoulli<dtype = 7>(x, s) @random=3 }",
      {{0, 1}, {0, 1000}},
-     NC_CASE_NO_GRAD},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
     {"multinomial",
      LIKE "{ y = nacre.PhiloxMultinomial<sample_size = 5>(x, s) @random=3 }",
      {{-3, 3}, {0, 1000}},
-     NC_CASE_NO_GRAD},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"uniform_double", S "{ y = nacre.PhiloxUniform<shape = [30], dtype = 11, high = 5.5>(s) @random=3 }", DRAWN},
+    {"uniform_half", S "{ y = nacre.PhiloxUniform<shape = [31], dtype = 16, low = -5.5>(s) @random=3 }", DRAWN},
+    {"normal_double", S "{ y = nacre.PhiloxNormal<shape = [2000], dtype = 11>(s) @random=9 }", DRAWN},
+    {"bernoulli_bool",
+     "<opset: \"\" 22, \"nacre\" 1> g (bfloat16[3,n] x, int64[2] s) => (y) "
+     "{ y = nacre.PhiloxBernoulli<dtype = 9, seed = 2.0>(x, s) @random=3 }",
+     {{0, 1}, {0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"multinomial_pieces",
+     "<opset: \"\" 22, \"nacre\" 1> g (double[3,1000] x, int64[2] s) => (y) "
+     "{ y = nacre.PhiloxMultinomial<sample_size = 300, dtype = 7>(x, s) @random=3 }",
+     {{-3, 3}, {0, 1000}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
     {0}};
 
 TEST(random_values) { nc_cases_check_values(nc_random_cases); }

@@ -74,6 +74,11 @@ const nc_case nc_scatter_cases[] = {
      G "(int32[7,3] x, int64[3000,1] i, int32[3000,3] u) => (y) { y = ScatterND<reduction = \"add\">(x, i, u) }",
      {{-99, 99}, {-7, 6.99}, {-99, 99}},
      FIXED},
+    {"scatter_many_tiles",
+     G "(int32[700] x, int64[13000] i, int32[13000] u) => (y, z) { y = ScatterElements<reduction = \"add\">(x, i, u) "
+       "z = ScatterElements(x, i, u) }",
+     {{-99, 99}, {-700, 699.99}, {-99, 99}},
+     FIXED},
     {"scatter_many_last",
      G "(int16[9,50] x, int32[30,50] i, int16[30,50] u) => (y) { y = ScatterElements(x, i, u) }",
      {{-99, 99}, {-9, 8.99}, {-99, 99}},

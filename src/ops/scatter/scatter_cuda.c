@@ -66,7 +66,7 @@ static size_t scatter_workspace(const void *state, const nc_tensor *in, int n_in
     (void)state, (void)n_in, (void)out, (void)n_out;
     int64_t rows = 1, n = nc_tensor_numel(&in[1]);
     for (int k = 0; k < in[1].rank - 1; k++) rows *= in[1].dims[k];
-    return nck_cuda_scatter_workspace(n > rows ? n : rows);
+    return nck_cuda_sort_workspace(n > rows ? n : rows);
 }
 
 static nc_code copy_data(const nc_call *c) {

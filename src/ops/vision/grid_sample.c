@@ -1,4 +1,5 @@
-/* ops/vision/grid_sample.c: cards of GridSample and its gradient nacre.GridSampleGrad. */
+/* ops/vision/grid_sample.c: cards of GridSample, of nacre.GridSampleAt, whose grid counts in pixels, and of
+ * their gradient nacre.GridSampleGrad. */
 #include "ops/vision/sample_parts.h"
 #include "ops/vision/vision.h"
 
@@ -24,17 +25,22 @@ static nc_code grid_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, rank, dims);
 }
 
+/* Cards that have the attribute say so. */
+static const bool may_count_pixels = true;
+static bool in_pixels(const nc_node *n) { return n->card->own != NULL && nc_attr_int(n, "pixels") != 0; }
+
 static nc_code grid_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !(g->wants[0] || g->wants[1])) return NC_OK;
     nc_value *in[3] = {nc_grad_x(g, 0), nc_grad_x(g, 1), dy};
     const char *mode = nc_attr_str(g->node, "mode");
-    nc_attr attrs[3] = {{.name = "mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)mode, strlen(mode)}},
+    nc_attr attrs[4] = {{.name = "mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)mode, strlen(mode)}},
                         {.name = "align_corners", .kind = NC_A_INT, .i = nc_attr_int(g->node, "align_corners")}};
     const char *padding = nc_attr_str(g->node, "padding_mode");
     attrs[2] =
         (nc_attr){.name = "padding_mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)padding, strlen(padding)}};
-    nc_node *n = nc_build_wanted(g->b, "nacre", "GridSampleGrad", in, 3, g->wants, 2, attrs, 3);
+    attrs[3] = (nc_attr){.name = "pixels", .kind = NC_A_INT, .i = in_pixels(g->node)};
+    nc_node *n = nc_build_wanted(g->b, "nacre", "GridSampleGrad", in, 3, g->wants, 2, attrs, 4);
     for (int i = 0; n != NULL && i < 2; i++)
         if (g->wants[i]) nc_grad_set(g, i, n->out[i]);
     return nc_grad_end(g);
@@ -42,7 +48,7 @@ static nc_code grid_grad(nc_grad *g) {
 
 nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sample *s) {
     const char *mode = nc_attr_str(n, "mode"), *padding = nc_attr_str(n, "padding_mode");
-    *s = (nck_grid_sample){.align_corners = nc_attr_int(n, "align_corners") != 0};
+    *s = (nck_grid_sample){.align_corners = nc_attr_int(n, "align_corners") != 0, .in_pixels = in_pixels(n)};
     if (strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0)
         s->mode = NCK_SAMPLE_LINEAR;
     else if (strcmp(mode, "cubic") == 0 || strcmp(mode, "bicubic") == 0)
@@ -69,12 +75,13 @@ static nc_code back_infer(nc_infer *c) {
     return nc_out_like(c, 1, 1);
 }
 
-/* Coordinate k of the grid, from -1..1 to pixels, as (N, places). */
+/* Coordinate k of the grid, in pixels, as (N, places). */
 static nc_value *coordinate(nc_builder *b, const nck_grid_sample *s, nc_value *grid, int k, nc_value *size) {
     const int64_t flat[2] = {0, -1};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = -1};
     nc_value *in[2] = {grid, nc_build_int(b, k)}, *one = nc_build_scalar(b, grid->type->elem, 1);
     nc_value *g = nc_sample_reshaped(b, nc_build_attr1(b, "", "Gather", in, 2, &axis, 1), flat, 2);
+    if (s->in_pixels) return g;
     nc_value *d = nc_build_cast(b, size, grid->type->elem), *half = nc_build_scalar(b, grid->type->elem, 0.5);
     g = nc_build1(b, "Add", 2, g, one);
     if (s->align_corners)
@@ -127,7 +134,8 @@ static nc_code back_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 
 static nc_code back_grad(nc_grad *g) { return nc_grad_twice_by_parts(g, 2, 1, parts); }
 
-#define MODES(mode) ATTR(A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0))
+#define MODE(mode) A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0)
+#define MODES(mode) ATTR(MODE(mode))
 #define GRID(types, grids, mode) IN({"X", types}, {"grid", grids}), OUT({"Y", SAME(0)}), MODES(mode)
 static const nc_op_version grid_versions[] = {{.since = 22, GRID(T_TENSOR_ALL, T_FLOAT_ALL, "linear")},
                                               {.since = 20, GRID(T_TENSOR, T_FLOAT, "linear")},
@@ -136,8 +144,13 @@ static const nc_op_version grid_versions[] = {{.since = 22, GRID(T_TENSOR_ALL, T
 static const nc_op_version back_versions[] = {{.since = 1,
                                                IN({"X", T_FLOAT_ALL}, {"grid", T_FLOAT_ALL}, {"dY", SAME(0)}),
                                                OUT({"dX", SAME(0), OPTIONAL}, {"dgrid", SAME(1), OPTIONAL}),
-                                               MODES("linear")},
+                                               ATTR(MODE("linear"), A_INT("pixels", 0))},
                                               {0}};
+static const nc_op_version at_versions[] = {{.since = 1,
+                                             IN({"X", T_FLOAT_ALL}, {"grid", T_FLOAT_ALL}),
+                                             OUT({"Y", SAME(0)}),
+                                             ATTR(MODE("linear"), A_INT("pixels", 1))},
+                                            {0}};
 
 const nc_card nc_card_grid_sample = {.name = "GridSample",
                                      .doc = "X read at the places of a grid, between its pixels.",
@@ -145,10 +158,19 @@ const nc_card nc_card_grid_sample = {.name = "GridSample",
                                      .infer = grid_infer,
                                      .decompose = grid_decompose,
                                      .grad = grid_grad};
+const nc_card nc_card_grid_sample_at = {.name = "GridSampleAt",
+                                        .domain = "nacre",
+                                        .doc = "X read at places in pixels, between them.",
+                                        .versions = at_versions,
+                                        .own = &may_count_pixels,
+                                        .infer = grid_infer,
+                                        .decompose = grid_decompose,
+                                        .grad = grid_grad};
 const nc_card nc_card_grid_sample_grad = {.name = "GridSampleGrad",
                                           .domain = "nacre",
                                           .doc = "Gradients of GridSample by X and the grid.",
                                           .versions = back_versions,
+                                          .own = &may_count_pixels,
                                           .infer = back_infer,
                                           .decompose = back_decompose,
                                           .grad = back_grad};

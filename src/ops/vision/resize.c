@@ -259,6 +259,26 @@ static nc_value *resize_blocked(nc_builder *b, const nc_node *n, const nc_blocki
     return nc_build_attr1(b, "", "Resize", args, args[3] ? 4 : 3, attrs, copy_attrs(n, attrs));
 }
 
+/* Of integers by linear or cubic: in floats, then rounded. What lies outside of a crop is cut, not rounded. */
+static nc_code resize_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *t = n->in[0]->type;
+    nc_value *in[4] = {NULL};
+    nc_attr attrs[N_NAMES + 8];
+    if (t == NULL || (nc_dtype_class(t->elem) != 'I' && nc_dtype_class(t->elem) != 'U') || n->n_in > 4 ||
+        n->n_attrs > N_NAMES + 8)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for integers");
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i];
+    for (int i = 0; i < n->n_attrs; i++) {
+        attrs[i] = n->attrs[i];
+        if (strcmp(attrs[i].name, "extrapolation_value") == 0) attrs[i].f = truncf(attrs[i].f);
+    }
+    in[0] = nc_build_cast(b, in[0], nc_dtype_bytes(t->elem) < 4 ? NC_FLOAT : NC_DOUBLE);
+    const char *op = *(const resize_kind *)n->card->own == UPSAMPLE ? "Upsample" : "Resize";
+    nc_value *y = nc_build_attr1(b, "", op, in, n->n_in, attrs, n->n_attrs);
+    out[0] = nc_build_cast(b, nc_build1(b, "Round", 1, y), t->elem);
+    return b->code;
+}
+
 #define PLACES                                                                                               \
     A_STR("mode", "nearest"), A_STR("nearest_mode", "round_prefer_floor"), A_FLOAT("cubic_coeff_a", -0.75f), \
         A_INT("exclude_outside", 0), A_FLOAT("extrapolation_value", 0),                                      \
@@ -287,6 +307,7 @@ const nc_card nc_card_resize = {.name = "Resize",
                                 .host_in = 0xe,
                                 .no_grad_in = 0xe,
                                 .infer = resize_infer,
+                                .decompose = resize_decompose,
                                 .grad = resize_grad,
                                 .blocks = resize_blocks,
                                 .blocked = resize_blocked};
@@ -317,6 +338,7 @@ const nc_card nc_card_upsample = {.name = "Upsample",
                                   .host_in = 2,
                                   .no_grad_in = 2,
                                   .infer = resize_infer,
+                                  .decompose = resize_decompose,
                                   .grad = resize_grad,
                                   .blocks = resize_blocks,
                                   .blocked = resize_blocked};

@@ -30,6 +30,8 @@ NC_MUST nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep);
 
 /* What GridSample and its gradient say in attributes; tensors are left NULL. */
 NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sample *s);
+/* Whether X and the grid of a call fit together. */
+NC_MUST nc_code nc_grid_sample_check(const nc_call *c);
 
 /* Of RoiAlign and what its gradients are made of. */
 bool nc_roi_align_is_half_pixel(const nc_node *n);

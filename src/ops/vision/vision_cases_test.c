@@ -23,6 +23,17 @@ extern const nc_case nc_vision_cases[];
 #define REGIONS REGIONS_OF("float")
 #define REGIONS16 REGIONS_OF("float16")
 
+/* Places in pixels, and in -1..1, with both gradients of the first. */
+#define AT(name, mode, padding, x, grid, y)                                                            \
+    {                                                                                                  \
+        "grid_sample_at_" name,                                                                        \
+            G "(" x " x, " grid " g, " y " d) => (y, z, a, b) { y = nacre.GridSampleAt<mode = \"" mode \
+              "\", padding_mode = \"" padding "\">(x, g) z = GridSample<mode = \"" mode                \
+              "\", padding_mode = \"" padding "\">(x, g) a, b = nacre.GridSampleGrad<mode = \"" mode   \
+              "\", padding_mode = \"" padding "\", pixels = 1>(x, g, d) }",                            \
+            {{-2, 2}, {-3.3, 6.1}, {-2, 2}}, NC_CASE_NO_GRAD                                           \
+    }
+
 const nc_case nc_vision_cases[] = {
     RESIZE("resize_nearest", "1,2,5,n", UP, "mode = \"nearest\""),
     RESIZE("resize_nearest_rows", "2,3,4,8", "<const float [4] s = {1, 2, 1.5, 1}> ", "mode = \"nearest\""),
@@ -62,6 +73,12 @@ const nc_case nc_vision_cases[] = {
      G "(float16[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }",
      {{0, 0}},
      NC_CASE_NO_GRAD},
+    {"resize_integers",
+     G "(int32[1,1,5,6] x, int8[4,5] c) => (y, z) <const float [4] s = {1, 1, 1.7, 2}, const float [4] r = {0.1, -0.2, "
+       "0.7, 0.9}, const int64[2] l = {3, 6}> { y = Resize<mode = \"cubic\">(x, , s) z = Resize<mode = \"linear\", "
+       "coordinate_transformation_mode = \"tf_crop_and_resize\", extrapolation_value = 7.7>(c, r, , l) }",
+     {{-90, 90}},
+     FIXED},
     {"resize_bytes", G "(uint8[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }", {{0, 200}}, FIXED},
     {"resize_bool", G "(bool[1,1,5,6] x) => (y) " UP "{ y = Resize(x, , s) }", {{-1, 1}}, FIXED},
     {"resize_same",
@@ -107,6 +124,22 @@ const nc_case nc_vision_cases[] = {
        "\"cubic\", padding_mode = \"border\", align_corners = 1>(x, g, d) }",
      {{-2, 2}, {-1.5, 1.5}, {-2, 2}},
      NC_CASE_NO_GRAD},
+    AT("zeros", "linear", "zeros", "double[2,3,4,5]", "double[2,3,n,2]", "double[2,3,3,n]"),
+    AT("border", "linear", "border", "float[2,9,4,5]", "float[2,3,4,2]", "float[2,9,3,4]"),
+    AT("deep", "linear", "reflection", "bfloat16[2,3,4,5,3]", "bfloat16[2,3,4,2,3]", "bfloat16[2,3,3,4,2]"),
+    AT("nearest", "nearest", "reflection", "float16[1,17,4,5]", "float16[1,3,4,2]", "float16[1,17,3,4]"),
+    AT("cubic", "cubic", "reflection", "float[1,2,6,5]", "float[1,3,4,2]", "float[1,2,3,4]"),
+    AT("cubic_deep", "cubic", "zeros", "float[1,2,3,4,5]", "float[1,2,2,3,3]", "float[1,2,2,2,3]"),
+    AT("line", "cubic", "border", "double[2,2,9]", "double[2,7,1]", "double[2,2,7]"),
+    AT("mixed", "linear", "zeros", "float16[2,3,4,5]", "float[2,3,4,2]", "float16[2,3,3,4]"),
+    AT("nowhere", "linear", "zeros", "float[2,3,4,5]", "float[2,0,4,2]", "float[2,3,0,4]"),
+    {"grid_sample_grad_many",
+     G "(float[1,2,9,9] x, float[1,50,50,2] g, float[1,2,50,50] d) => (a, b) { a, b = nacre.GridSampleGrad(x, g, d) }",
+     {{-2, 2}, {-1.5, 1.5}, {-1, 1}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_at_grad",
+     G "(float[2,3,4,5] x, float[2,3,4,2] g) => (y) { y = nacre.GridSampleAt(x, g) }",
+     {{-2, 2}, {0.1, 2.9}}},
     {"affine_grid_half",
      G "(float16[2,2,3] t) => (y) <const int64[4] s = {2, 1, 1, 5}> { y = AffineGrid<align_corners = 1>(t, s) }",
      {{0, 0}},

@@ -33,14 +33,19 @@ static bool grid_is_wide(const nc_node *n, const char **why) {
     return grid != NULL && (grid->elem == NC_FLOAT || grid->elem == NC_DOUBLE);
 }
 
+nc_code nc_grid_sample_check(const nc_call *c) {
+    const nc_tensor *x = c->in[0], *grid = c->in[1];
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    if (nc_tensor_numel(x) == 0) return vision_wrong(c, "X is empty");
+    if (grid->dims[0] == x->dims[0] && grid->dims[grid->rank - 1] == x->rank - 2) return NC_OK;
+    return vision_wrong(c, "grid has another batch, or another number of coordinates, than X");
+}
+
 static nc_code grid_sample_run(const nc_call *c) {
     nck_grid_sample s = *(const nck_grid_sample *)c->state;
     s.x = c->in[0], s.grid = c->in[1], s.y = c->out[0];
-    if (nc_tensor_numel(s.y) == 0) return NC_OK;
-    if (nc_tensor_numel(s.x) == 0) return vision_wrong(c, "X is empty");
-    if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
-        return vision_wrong(c, "grid has another batch, or another number of coordinates, than X");
-    nck_grid_sample_run(&s, c->pool);
+    NC_TRY(nc_grid_sample_check(c));
+    if (nc_tensor_numel(s.y) > 0) nck_grid_sample_run(&s, c->pool);
     return NC_OK;
 }
 
@@ -213,6 +218,11 @@ NC_WIDENED_HALF(roi_align_grad, NULL)
     {name, .types = T_WIDE, .prepare = prep, .run = fn##_run}, {                                              \
         name, .types = NC_WIDEN_HALF, .prepare = prep, .workspace = fn##_half_workspace, .run = fn##_half_run \
     }
+#define GRID(name)                                                                                               \
+    {name, .types = T_WIDE, .fits = grid_is_wide, .prepare = grid_prepare, .run = grid_sample_run}, {            \
+        name, .types = T_WIDE | NC_WIDEN_HALF, .prepare = grid_prepare, .workspace = grid_sample_half_workspace, \
+              .run = grid_sample_half_run                                                                        \
+    }
 #define OF_NACRE(name) .domain = "nacre", .op = name
 #define RESIZE .prepare = nc_resize_prepare, .workspace = nc_resize_workspace, .run = nc_resize_run
 
@@ -225,12 +235,8 @@ const nc_binding nc_vision_cpu[] = {
      .prepare = nc_resize_prepare,
      .workspace = nc_resize_grad_workspace,
      .run = nc_resize_grad_run},
-    {.op = "GridSample", .types = T_WIDE, .fits = grid_is_wide, .prepare = grid_prepare, .run = grid_sample_run},
-    {.op = "GridSample",
-     .types = T_WIDE | NC_WIDEN_HALF,
-     .prepare = grid_prepare,
-     .workspace = grid_sample_half_workspace,
-     .run = grid_sample_half_run},
+    GRID(.op = "GridSample"),
+    GRID(OF_NACRE("GridSampleAt")),
     {.op = "GridSampleGrad",
      .domain = "nacre",
      .types = T_WIDE,

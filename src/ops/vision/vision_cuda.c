@@ -1,9 +1,10 @@
-/* ops/vision/vision_cuda.c: CUDA bindings of the vision family: Resize, Upsample, nacre.ResizeGrad, RoiAlign with its
- * gradients and NonMaxSuppression. Resizing by nearest moves elements of any type; linear and cubic are for floats. The
- * others run as what their cards are made of. */
+/* ops/vision/vision_cuda.c: CUDA bindings of the vision family: Resize, Upsample, nacre.ResizeGrad, RoiAlign and
+ * GridSample with their gradients, MaxRoiPool's places, NonMaxSuppression. Resizing by nearest moves elements of any
+ * type; linear and cubic are for floats. The others run as what their cards are made of. */
 #include "kernels/cuda/nms.h"
 #include "kernels/cuda/resize.h"
 #include "kernels/cuda/roi.h"
+#include "kernels/cuda/sample.h"
 
 #include "ops/vision/vision.h"
 
@@ -134,6 +135,88 @@ static nc_code roi_grad_run(const nc_call *c) {
                                  c->n_out > 0 ? c->out[0]->data : NULL, c->n_out > 1 ? c->out[1]->data : NULL);
 }
 
+/* ---- MaxRoiPlaces ---- */
+
+typedef struct places {
+    double scale;
+    nc_function *f;
+} places;
+
+static nc_code places_prepare(nc_prep *p) {
+    places *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    s->scale = nc_attr_float(p->node, "spatial_scale");
+    p->state = s;
+    return nck_cuda_roi_places_prepare(p->device, p->node->in[0]->type->elem, &s->f, &p->w->diag);
+}
+
+static nc_code places_run(const nc_call *c) {
+    const places *s = c->state;
+    const nc_tensor *x = c->in[0], *rois = c->in[1], *y = c->out[0];
+    if (rois->dims[1] != 5)
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "expected five numbers per region, got %lld",
+                           (long long)rois->dims[1]);
+    nck_cuda_roi a = {.regions = y->dims[0],
+                      .images = x->dims[0],
+                      .C = x->dims[1],
+                      .H = x->dims[2],
+                      .W = x->dims[3],
+                      .h = y->dims[2],
+                      .w = y->dims[3],
+                      .scale = s->scale};
+    return nck_cuda_roi_places_run(s->f, c, &a, x->data, rois->data, y->data);
+}
+
+/* ---- GridSample ---- */
+
+typedef struct sampling {
+    nck_grid_sample how;
+    nck_cuda_sample_kernel kernel;
+} sampling;
+
+static bool sample_fits(const nc_node *n, const char **why) {
+    const nc_type *x = n->in[0]->type, *grid = n->in[1]->type;
+    *why = "the rank of X, or the type of the grid, is not known";
+    if (x == NULL || x->rank < 3 || x->rank > 2 + NCK_SAMPLE_MAX_DIMS) return false;
+    return grid != NULL && (NC_BIT(grid->elem) & T_FLOAT_ALL) != 0;
+}
+
+static nc_code prepare_sample(nc_prep *p, bool gradient) {
+    const nc_node *n = p->node;
+    const nc_type *x = n->in[0]->type;
+    sampling *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    p->state = s;
+    NC_TRY(nc_grid_sample_read(p->w, n, &s->how));
+    return nck_cuda_sample_prepare(p->device, x->elem, n->in[1]->type->elem, &s->how, x->rank - 2, gradient, &s->kernel,
+                                   &p->w->diag);
+}
+static nc_code sample_prepare(nc_prep *p) { return prepare_sample(p, false); }
+static nc_code sample_grad_prepare(nc_prep *p) { return prepare_sample(p, true); }
+
+static nc_code sample_run(const nc_call *c) {
+    const sampling *s = c->state;
+    nck_grid_sample a = s->how;
+    NC_TRY(nc_grid_sample_check(c));
+    a.x = c->in[0], a.grid = c->in[1], a.y = c->out[0];
+    return nc_tensor_numel(a.y) > 0 ? nck_cuda_sample_run(&s->kernel, nck_cuda_at_call(c), &a) : NC_OK;
+}
+
+static size_t sample_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)n_in, (void)n_out;
+    const sampling *s = state;
+    return n_out > 0 && out[0].rank > 0 ? nck_cuda_sample_workspace(&s->kernel, &in[0], &in[1]) : 0;
+}
+
+static nc_code sample_grad_run(const nc_call *c) {
+    const sampling *s = c->state;
+    nck_grid_sample a = s->how;
+    a.x = c->in[0], a.grid = c->in[1], a.y = c->in[2];
+    a.dx = c->n_out > 0 && c->out[0]->data != NULL ? c->out[0] : NULL;
+    a.dgrid = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1] : NULL;
+    return nck_cuda_sample_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->workspace);
+}
+
 /* ---- NonMaxSuppression ---- */
 
 typedef struct suppression {
@@ -174,6 +257,7 @@ static nc_code nms_run(const nc_call *c) {
 }
 
 #define ROI .types = T_FLOAT_ALL, .prepare = roi_prepare
+#define SAMPLE .types = T_FLOAT_ALL, .fits = sample_fits
 #define RESIZE .fits = resize_fits, .prepare = resize_prepare, .workspace = resize_workspace, .run = resize_run
 const nc_binding nc_vision_cuda[] = {
     {.op = "Resize", RESIZE},
@@ -188,6 +272,19 @@ const nc_binding nc_vision_cuda[] = {
     {.op = "RoiAlign", ROI, .run = roi_run},
     {.op = "RoiAlignAlong", .domain = "nacre", ROI, .run = roi_run},
     {.op = "RoiAlignGrad", .domain = "nacre", ROI, .workspace = roi_grad_workspace, .run = roi_grad_run},
+    {.op = "MaxRoiPlaces",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
+     .prepare = places_prepare,
+     .run = places_run},
+    {.op = "GridSample", SAMPLE, .prepare = sample_prepare, .run = sample_run},
+    {.op = "GridSampleAt", .domain = "nacre", SAMPLE, .prepare = sample_prepare, .run = sample_run},
+    {.op = "GridSampleGrad",
+     .domain = "nacre",
+     SAMPLE,
+     .prepare = sample_grad_prepare,
+     .workspace = sample_grad_workspace,
+     .run = sample_grad_run},
     {.op = "NonMaxSuppression",
      .kind = NC_K_BOUNDED,
      .prepare = nms_prepare,

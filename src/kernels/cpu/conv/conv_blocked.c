@@ -19,6 +19,7 @@ typedef struct conv_blocked_job {
     const nck_conv_table *table;
     nck_strips t;
     const int64_t *taps;
+    int64_t n_taps;
     int64_t B, Kb, Kgb, Cg;  /* blocks of K, of K in a group, channels of a group */
     int64_t pairs;           /* pairs of blocks of K in a group */
     int64_t parts, part;     /* of the rows of a strip, rows of a part */
@@ -26,14 +27,14 @@ typedef struct conv_blocked_job {
     int64_t x_block, w_pair; /* weights of a whole pair of blocks */
     int64_t chunk;           /* input channels whose products are summed at once */
     float *strip;
-    int64_t n, oh, ow; /* copied: the strip at hand */
+    int64_t image, oh, ow; /* copied: the strip at hand */
 } conv_blocked_job;
 
 int64_t nck_channel_block(void) { return nck_isa_get()->conv->block; }
 
 /* Some rows and columns of a strip, for one pair of blocks of K. */
 typedef struct conv_area {
-    int64_t n, oh, ow, rows, cols;
+    int64_t image, oh, ow, rows, cols;
     int64_t kb0; /* first block of K */
     int kb;
     const float *x;        /* first pixel */
@@ -46,10 +47,18 @@ static void run_pixels(const conv_blocked_job *j, nck_conv_tile t, int kb, int64
     nck_conv_run_tiles(fns, j->table->pixels, t, j->t.in, j->B, pixels);
 }
 
-static void after_pixels(const conv_blocked_job *j, int64_t n, int64_t kb, int64_t pixel, int64_t pixels) {
+/* The first pixel of an image of the output, of block kb, counted in pixels from y on. An image is one depth of one of
+ * the N. */
+static int64_t first_pixel(const conv_blocked_job *j, int64_t image, int64_t kb) {
     const nck_window *v = &j->a->shape.w;
-    int64_t image = v->out[1] * v->out[2] * j->B;
-    nck_conv_after_run(j->a->after, n, kb, pixel, pixels, j->B, j->a->y + (n * j->Kb + kb) * image + pixel * j->B);
+    return ((image / v->out[0] * j->Kb + kb) * v->out[0] + image % v->out[0]) * v->out[1] * v->out[2];
+}
+
+static void after_pixels(const conv_blocked_job *j, int64_t image, int64_t kb, int64_t pixel, int64_t pixels) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t in_block = image % v->out[0] * v->out[1] * v->out[2] + pixel;
+    float *y = j->a->y + (first_pixel(j, image, kb) + pixel) * j->B;
+    nck_conv_after_run(j->a->after, image / v->out[0], kb, in_block, pixels, j->B, y);
 }
 
 /* All pixels of an area, over the input channels that t has. */
@@ -70,11 +79,11 @@ static void run_area(const conv_blocked_job *j, const conv_area *p) {
     const nck_conv_blocked_args *a = j->a;
     const nck_conv_after *after = a->after;
     const nck_window *v = &a->shape.w;
-    int64_t B = j->B, OW = v->out[2], y_k = v->out[1] * OW * B, n_taps = v->k[1] * v->k[2];
+    int64_t B = j->B, OW = v->out[2], y_k = nck_window_n_out(v) * B, n_taps = j->n_taps;
     float bias[2 * NCK_CONV_MAX_BLOCK] = {0};
     for (int64_t k = 0; a->bias && k < nc_min64(p->kb * B, a->shape.K - p->kb0 * B); k++)
         bias[k] = a->bias[p->kb0 * B + k];
-    int64_t at = (p->n * j->Kb + p->kb0) * y_k + (p->oh * OW + p->ow) * B, c0 = 0;
+    int64_t at = (first_pixel(j, p->image, p->kb0) + p->oh * OW + p->ow) * B, c0 = 0;
     do {
         bool last = j->Cg - c0 <= j->chunk;
         const float *w = p->w + c0 * n_taps * p->kb * B;
@@ -99,25 +108,25 @@ static void run_area(const conv_blocked_job *j, const conv_area *p) {
     bool whole = p->cols == OW;
     for (int b = 0; b < p->kb; b++)
         for (int64_t r = 0; r < (whole ? 1 : p->rows); r++)
-            after_pixels(j, p->n, p->kb0 + b, (p->oh + r) * OW + p->ow, whole ? p->rows * OW : p->cols);
+            after_pixels(j, p->image, p->kb0 + b, (p->oh + r) * OW + p->ow, whole ? p->rows * OW : p->cols);
 }
 
 /* After the last part of a pair come the weights of the next one, after the last pair those of the first. */
 static const float *weights_after(const conv_blocked_job *j, int64_t item, const float *w, int kb) {
-    const nck_window *v = &j->a->shape.w;
     if (item % j->parts + 1 < j->parts) return w;
     if (item / j->parts + 1 == j->a->shape.group * j->pairs) return j->a->w;
-    return w + j->Cg * v->k[1] * v->k[2] * kb * j->B;
+    return w + j->Cg * j->n_taps * kb * j->B;
 }
 
 /* Item numbers: pair of blocks of K (of all groups) slowest, part of the rows fastest. */
-static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t n, int64_t oh, int64_t ow, const float *x) {
+static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t image, int64_t oh, int64_t ow,
+                           const float *x) {
     const nck_window *v = &j->a->shape.w;
     int64_t r0 = item % j->parts * j->part, pair = item / j->parts, g = pair / j->pairs, in_group = pair % j->pairs;
     int64_t rows = nc_min64(nc_min64(j->t.rows, v->out[1] - oh), r0 + j->part) - r0;
     if (rows <= 0) return;
     int64_t blocks = j->Cg / j->t.in; /* of a group; groups of several are whole blocks */
-    conv_area p = {.n = n,
+    conv_area p = {.image = image,
                    .oh = oh + r0,
                    .ow = ow,
                    .rows = rows,
@@ -125,20 +134,24 @@ static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t n, i
                    .kb0 = g * j->Kgb + in_group * 2,
                    .kb = in_group * 2 + 1 == j->Kgb ? 1 : 2,
                    .x = x + g * blocks * j->x_block + r0 * j->x_row};
-    p.w = j->a->w + g * j->Cg * v->k[1] * v->k[2] * j->Kgb * j->B + in_group * j->w_pair;
+    p.w = j->a->w + g * j->Cg * j->n_taps * j->Kgb * j->B + in_group * j->w_pair;
     p.next = weights_after(j, item, p.w, p.kb);
     run_area(j, &p);
 }
 
 static void copied_item(void *ctx, int64_t item) {
     const conv_blocked_job *j = ctx;
-    run_strip_item(j, item, j->n, j->oh, j->ow, j->strip);
+    run_strip_item(j, item, j->image, j->oh, j->ow, j->strip);
 }
 
 static void copy_item(void *ctx, int64_t b) {
     const conv_blocked_job *j = ctx;
-    nck_strip_copy(&j->t, j->a->x + j->n * j->x_image, b, j->oh, j->ow, j->strip);
+    int64_t depths = j->a->shape.w.out[0];
+    const float *x = j->a->x + j->image / depths * j->x_image;
+    nck_strip_copy(&j->t, x, b, j->image % depths, j->oh, j->ow, j->strip);
 }
+
+static int64_t n_images(const conv_blocked_job *j) { return j->a->shape.N * j->a->shape.w.out[0]; }
 
 static int64_t items_of_strip(const conv_blocked_job *j) { return j->a->shape.group * j->pairs * j->parts; }
 
@@ -147,26 +160,45 @@ static void direct_item(void *ctx, int64_t item) {
     const nck_window *v = &j->a->shape.w;
     int64_t per = items_of_strip(j), strip = item / per;
     int64_t ow = strip % j->t.n_cols * j->t.cols, oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
-    int64_t n = strip / j->t.n_cols / j->t.n_rows;
-    run_strip_item(j, item % per, n, oh, ow, j->a->x + n * j->x_image + (oh * v->in[2] + ow) * j->t.in);
+    int64_t image = strip / j->t.n_cols / j->t.n_rows, row = image % v->out[0] * v->stride[0] * v->in[1] + oh;
+    const float *x = j->a->x + image / v->out[0] * j->x_image + (row * v->in[2] + ow) * j->t.in;
+    run_strip_item(j, item % per, image, oh, ow, x);
 }
 
 static void run_copied(conv_blocked_job *j, nc_pool *pool) {
-    for (int64_t strip = 0; strip < j->a->shape.N * j->t.n_rows * j->t.n_cols; strip++) {
+    for (int64_t strip = 0; strip < n_images(j) * j->t.n_rows * j->t.n_cols; strip++) {
         j->ow = strip % j->t.n_cols * j->t.cols;
         j->oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
-        j->n = strip / j->t.n_cols / j->t.n_rows;
+        j->image = strip / j->t.n_cols / j->t.n_rows;
         nc_parallel(pool, j->t.blocks, copy_item, j);
         nc_parallel(pool, items_of_strip(j), copied_item, j);
     }
 }
 
-static size_t taps_bytes(const nck_window *v) { return nc_align64((size_t)(v->k[1] * v->k[2]) * sizeof(int64_t)); }
+/* Groups merged; and where the window sees one column and one row alone, as they are, those are one row of a picture
+ * whose rows are the depths. */
+static nck_conv_shape flattened(const nck_conv_shape *of) {
+    nck_conv_shape s = nck_conv_merged(of);
+    nck_window *w = &s.w;
+    if (w->in[0] == 1 && w->k[0] == 1) return s;
+    for (int d = 1; d < NCK_WINDOW_DIMS; d++)
+        if (w->k[d] != 1 || w->stride[d] != 1 || w->pad[d] != 0 || w->in[d] != w->out[d]) return s;
+    s.w = (nck_window){.in = {1, w->in[0], w->in[1] * w->in[2]},
+                       .k = {1, w->k[0], 1},
+                       .out = {1, w->out[0], w->out[1] * w->out[2]},
+                       .stride = {1, w->stride[0], 1},
+                       .dil = {1, w->dil[0], 1},
+                       .pad = {0, w->pad[0], 0},
+                       .pad_end = {0, w->pad_end[0], 0}};
+    return s;
+}
+
+static size_t taps_bytes(const nck_window *v) { return nc_align64((size_t)nck_window_n_k(v) * sizeof(int64_t)); }
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
 size_t nck_conv_blocked_workspace(const nck_conv_shape *of, nck_conv_form form) {
-    nck_conv_shape merged = nck_conv_merged(of), *s = &merged;
+    nck_conv_shape merged = flattened(of), *s = &merged;
     if (is_depthwise(s)) return 0;
     if (form == NCK_CONV_WINO) return nck_conv_wino_workspace(s, nck_channel_block());
     bool planes = form == NCK_CONV_PLANES;
@@ -175,15 +207,14 @@ size_t nck_conv_blocked_workspace(const nck_conv_shape *of, nck_conv_form form) 
 
 /* Items of one loop, were strips not cut into parts. */
 static int64_t uncut_items(const conv_blocked_job *j) {
-    int64_t strips = j->t.copies ? 1 : j->a->shape.N * j->t.n_rows * j->t.n_cols;
+    int64_t strips = j->t.copies ? 1 : n_images(j) * j->t.n_rows * j->t.n_cols;
     return strips * j->a->shape.group * j->pairs;
 }
 
 /* Parts are small enough to be dealt out evenly, and there are two for each thread where rows allow; no sum depends on
  * them. */
 static void size_items(conv_blocked_job *j, int threads) {
-    const nck_window *v = &j->a->shape.w;
-    int64_t work = j->t.cols * j->Cg * v->k[1] * v->k[2] * 2 * j->B;
+    int64_t work = j->t.cols * j->Cg * j->n_taps * 2 * j->B;
     int64_t most = nc_max64(1, ITEM_WORK / nc_max64(1, work));
     int64_t parts = nc_ceil_div(j->t.rows, nc_min64(j->t.rows, most));
     if (threads > 1) parts = nc_max64(parts, nc_min64(j->t.rows, nc_ceil_div(2 * threads, uncut_items(j))));
@@ -201,21 +232,22 @@ static conv_blocked_job make_job(const nck_conv_blocked_args *a, int threads) {
     conv_blocked_job j = {.a = a,
                           .table = table,
                           .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels, threads),
+                          .n_taps = nck_window_n_k(v),
                           .B = table->block,
                           .Kb = nc_ceil_div(s->K, table->block),
                           .Kgb = nc_ceil_div(s->K / s->group, table->block),
                           .Cg = s->C / s->group};
     j.pairs = nc_ceil_div(j.Kgb, 2);
-    j.x_image = j.t.blocks * j.t.in * v->in[1] * v->in[2];
+    j.x_image = j.t.blocks * j.t.in * nck_window_n_in(v);
     j.x_row = (j.t.copies ? j.t.width : v->in[2]) * j.t.in;
-    j.x_block = j.t.copies ? j.t.phases_h * j.t.phases_w * j.t.height * j.x_row : v->in[1] * j.x_row;
-    j.w_pair = j.Cg * v->k[1] * v->k[2] * 2 * j.B;
+    j.x_block = j.t.copies ? nck_strip_block(&j.t) : nck_window_n_in(v) * j.t.in;
+    j.w_pair = j.Cg * j.n_taps * 2 * j.B;
     size_items(&j, threads);
     return j;
 }
 
 int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads) {
-    nck_conv_blocked_args a = {.shape = nck_conv_merged(s), .form = form};
+    nck_conv_blocked_args a = {.shape = flattened(s), .form = form};
     conv_blocked_job j = make_job(&a, threads);
     return uncut_items(&j) * j.parts;
 }
@@ -223,9 +255,9 @@ int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int 
 void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool *pool) {
     nck_conv_blocked_args merged = *of, *a = &merged;
     const nck_conv_shape *s = &a->shape;
-    merged.shape = nck_conv_merged(&of->shape);
+    merged.shape = flattened(&of->shape);
     const nck_window *v = &s->w;
-    if (v->out[1] == 0 || v->out[2] == 0 || s->K == 0 || s->N == 0) return;
+    if (nck_window_n_out(v) == 0 || s->K == 0 || s->N == 0) return;
     if (is_depthwise(s)) {
         nck_conv_blocked_depthwise(a, pool);
         return;
@@ -234,8 +266,8 @@ void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool 
         nck_conv_wino(a, workspace, pool);
         return;
     }
-    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * v->out[1] * v->out[2];
-    pool = nc_pool_for(pool, vectors * (s->C / s->group) * v->k[1] * v->k[2]); /* a multiplication for each */
+    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * nck_window_n_out(v);
+    pool = nc_pool_for(pool, vectors * (s->C / s->group) * nck_window_n_k(v)); /* a multiplication for each */
     conv_blocked_job j = make_job(a, pool ? nc_pool_threads(pool) : 1);
     int64_t *taps = workspace;
     j.taps = taps;
@@ -244,5 +276,5 @@ void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool 
     if (j.t.copies)
         run_copied(&j, pool);
     else
-        nc_parallel(pool, s->N * j.t.n_rows * j.t.n_cols * items_of_strip(&j), direct_item, &j);
+        nc_parallel(pool, n_images(&j) * j.t.n_rows * j.t.n_cols * items_of_strip(&j), direct_item, &j);
 }

@@ -1,17 +1,17 @@
-/* kernels/cpu/conv/conv_blocked.h: convolution of two spatial dims (the last of the window's three) in f32 over
- * channels in blocks, of as many as the table of kernels says (nck_channel_block): 16 with AVX-512, else 8. B below.
+/* kernels/cpu/conv/conv_blocked.h: convolution of up to three spatial dims in f32 over channels in blocks,
+ * of as many as the table of kernels says (nck_channel_block): 16 with AVX-512, else 8. B below.
  *
- * x (N, ceil(C/B), H, W, B), y (N, ceil(K/B), OH, OW, B). The lanes past C in the last block of x never touch a result;
- * those past K in y hold anything afterwards. Where group is 1, x may also be in planes (N, C, H, W): the first layer
- * of a network, whose few channels would leave blocks nearly empty.
+ * x (N, ceil(C/B), [D,] H, W, B), y (N, ceil(K/B), [OD,] OH, OW, B). The lanes past C in the last block of x never
+ * touch a result; those past K in y hold anything afterwards. Where group is 1, x may also be in planes (N, C, [D,] H,
+ * W): the first layer of a network, whose few channels would leave blocks nearly empty.
  * Three kinds: group 1; groups of whole blocks (C/group and K/group multiples of B); one channel per group (C == K ==
- * group). Group 1 with 3 x 3 taps and stride 1 has a form of fewer multiplications (conv_wino.h): a NaN or an infinity
- * spreads over the 4 x 4 outputs of each tile that sees it, and rounding errors are some two times as large.
+ * group), of two dims. Group 1 with 3 x 3 taps and stride 1 has a form of fewer multiplications (conv_wino.h): a NaN or
+ * an infinity spreads over the 4 x 4 outputs of each tile that sees it, rounding errors are some two times as large.
  *
  * Padding counts as zeros, so an infinite weight over it gives NaN; with one channel per group only where the image is
  * copied (conv_depthwise.c).
- * Accumulation: f32, one chain of fused multiply-adds per element in the order channel block, row, column, channel,
- * bias first: the same bits for any threads, other ones where blocks have another size. */
+ * Accumulation: f32, one chain of fused multiply-adds per element in the order channel block, depth, row, column,
+ * channel, bias first: the same bits for any threads, other ones where blocks have another size. */
 #ifndef NCK_CONV_BLOCKED_H
 #define NCK_CONV_BLOCKED_H
 
@@ -70,7 +70,7 @@ void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *
  * group. */
 int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads);
 
-/* Weights (K, C/group, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
+/* Weights (K, C/group, kd, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
 size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst);
 /* The same convolution with blocks for groups, where those merge. */

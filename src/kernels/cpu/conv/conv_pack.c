@@ -21,7 +21,7 @@ nck_conv_shape nck_conv_merged(const nck_conv_shape *s) {
 
 size_t nck_conv_packed_weights_bytes(const nck_conv_shape *of, nck_conv_form form) {
     nck_conv_shape merged = nck_conv_merged(of), *s = &merged;
-    int64_t B = nck_channel_block(), taps = s->w.k[1] * s->w.k[2];
+    int64_t B = nck_channel_block(), taps = nck_window_n_k(&s->w);
     if (form == NCK_CONV_WINO) return nck_conv_wino_weights_bytes(s, B);
     if (is_depthwise(s)) return (size_t)(nc_ceil_div(s->K, B) * taps * B) * sizeof(float);
     return (size_t)(s->group * nc_ceil_div(s->K / s->group, B) * (s->C / s->group) * taps * B) * sizeof(float);
@@ -33,14 +33,14 @@ static void put(float *dst, const void *w, int64_t at) {
 
 /* (block, tap, lane) */
 static void pack_depthwise(const nck_conv_shape *s, int64_t B, const void *w, float *dst) {
-    int64_t taps = s->w.k[1] * s->w.k[2];
+    int64_t taps = nck_window_n_k(&s->w);
     for (int64_t k = 0; k < s->K; k++)
         for (int64_t t = 0; t < taps; t++) put(dst + (k / B * taps + t) * B + k % B, w, k * taps + t);
 }
 
 /* (block, tap, channel, lane), 0 but within the groups of `inner` channels. */
 static void pack_merged(const nck_conv_shape *s, int64_t B, int64_t inner, const void *w, float *dst) {
-    int64_t taps = s->w.k[1] * s->w.k[2];
+    int64_t taps = nck_window_n_k(&s->w);
     memset(dst, 0, (size_t)(s->K * B * taps) * sizeof *dst);
     for (int64_t k = 0; k < s->K; k++)
         for (int64_t i = 0; i < inner * taps; i++) {
@@ -80,7 +80,7 @@ static void pack_pair(const weight_rows *r, const char *w, int64_t n, int64_t wi
 }
 
 void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst) {
-    int64_t B = nck_channel_block(), taps = s->w.k[1] * s->w.k[2];
+    int64_t B = nck_channel_block(), taps = nck_window_n_k(&s->w);
     int64_t C = s->C / s->group, K = s->K / s->group, Kb = nc_ceil_div(K, B);
     weight_rows r = {C, taps, form == NCK_CONV_PLANES ? 1 : B};
     if (form == NCK_CONV_WINO) {

@@ -24,12 +24,15 @@ static int64_t phases(const nck_window *w, int d) {
 static bool is_inside(const nck_window *w, int d) {
     return w->pad[d] == 0 && w->stride[d] == 1 && w->out[d] - 1 + last_tap(w, d) < w->in[d];
 }
+static bool is_deep_inside(const nck_window *w) {
+    return w->pad[0] == 0 && (w->out[0] - 1) * w->stride[0] + last_tap(w, 0) < w->in[0];
+}
 
 static int64_t strip_elements(const nck_strips *t, int64_t rows, int64_t cols) {
     const nck_window *w = &t->w;
     int64_t height = rows + last_tap(w, 1) / w->stride[1];
     int64_t width = t->flat ? cols : cols + last_tap(w, 2) / w->stride[2];
-    return t->blocks * t->in * t->phases_h * t->phases_w * height * width;
+    return t->blocks * t->in * w->k[0] * t->phases_h * t->phases_w * height * width;
 }
 
 /* The most of n rows or columns that a budget holds, evenly spread over the strips. */
@@ -55,7 +58,7 @@ static void cut(nck_strips *t, int64_t budget) {
 nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads) {
     const nck_window *w = &s->w;
     nck_strips t = {.w = *w, .in = planes ? 1 : block, .blocks = planes ? s->C : nc_ceil_div(s->C, block)};
-    t.copies = !is_inside(w, 1) || !is_inside(w, 2);
+    t.copies = !is_deep_inside(w) || !is_inside(w, 1) || !is_inside(w, 2);
     int64_t OW = w->out[2];
     bool narrow = OW < 4 * pixels && OW % pixels != 0;
     t.flat = t.copies ? narrow || w->k[2] == 1 : w->k[2] == 1 && w->in[2] == OW;
@@ -71,7 +74,7 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
  * pixels and one row more. Both kinds of copy count, and no strip is larger than the whole. */
 int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) {
     const nck_window *w = &s->w;
-    int64_t channels = (planes ? s->C : nc_ceil_div(s->C, block) * block) * phases(w, 1);
+    int64_t channels = (planes ? s->C : nc_ceil_div(s->C, block) * block) * w->k[0] * phases(w, 1);
     int64_t high = last_tap(w, 1) / w->stride[1], wide = last_tap(w, 2) / w->stride[2];
     int64_t columns = nc_min64(w->out[2], MIN_PIXELS), rows = nc_min64(w->out[1], MIN_PIXELS);
     int64_t least = nc_max64(phases(w, 2) * (columns + wide), w->k[2] * columns) * (rows + high);
@@ -82,15 +85,21 @@ int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) 
 
 void nck_strip_taps(const nck_strips *t, int64_t *taps) {
     const nck_window *w = &t->w;
-    for (int64_t i = 0; i < w->k[1]; i++)
-        for (int64_t j = 0; j < w->k[2]; j++) {
-            int64_t down = i * w->dil[1], right = j * w->dil[2], at = down * w->in[2] + right;
-            if (t->copies) {
-                int64_t group = down % w->stride[1] * t->phases_w + (t->flat ? j : right % w->stride[2]);
-                at = (group * t->height + down / w->stride[1]) * t->width + (t->flat ? 0 : right / w->stride[2]);
-            }
-            taps[i * w->k[2] + j] = at * t->in;
+    for (int64_t tap = 0; tap < nck_window_n_k(w); tap++) {
+        int64_t i = tap / w->k[2] % w->k[1], j = tap % w->k[2], deep = tap / w->k[2] / w->k[1];
+        int64_t down = i * w->dil[1], right = j * w->dil[2];
+        int64_t at = (deep * w->dil[0] * w->in[1] + down) * w->in[2] + right;
+        if (t->copies) {
+            int64_t group = (deep * t->phases_h + down % w->stride[1]) * t->phases_w;
+            group += t->flat ? j : right % w->stride[2];
+            at = (group * t->height + down / w->stride[1]) * t->width + (t->flat ? 0 : right / w->stride[2]);
         }
+        taps[tap] = at * t->in;
+    }
+}
+
+int64_t nck_strip_block(const nck_strips *t) {
+    return t->w.k[0] * t->phases_h * t->phases_w * t->height * t->width * t->in;
 }
 
 /* n pixels of `in` channels, `step` pixels apart in src. */
@@ -119,17 +128,28 @@ static void copy_row(const nck_strips *t, const float *row, int64_t from, float 
     memset(dst + high * in, 0, (size_t)((t->width - high) * in) * sizeof *dst);
 }
 
-void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t oh, int64_t ow, float *strip) {
+/* plane: of one block and depth; NULL: all zero. Returns the end of the copy. */
+static float *copy_plane(const nck_strips *t, const float *plane, int64_t oh, int64_t ow, float *dst) {
     const nck_window *w = &t->w;
-    int64_t row_elements = t->width * t->in, group = t->height * row_elements;
-    const float *plane = x + b * w->in[1] * w->in[2] * t->in;
-    float *dst = strip + b * t->phases_h * t->phases_w * group;
+    int64_t row_elements = t->width * t->in;
     for (int64_t a = 0; a < t->phases_h; a++)
         for (int64_t q = 0; q < t->phases_w; q++)
             for (int64_t r = 0; r < t->height; r++, dst += row_elements) {
                 int64_t ih = (oh + r) * w->stride[1] + a - w->pad[1];
                 int64_t iw = ow * w->stride[2] + (t->flat ? q * w->dil[2] : q) - w->pad[2];
-                bool inside = ih >= 0 && ih < w->in[1];
+                bool inside = plane && ih >= 0 && ih < w->in[1];
                 copy_row(t, inside ? plane + ih * w->in[2] * t->in : NULL, iw, dst);
             }
+    return dst;
+}
+
+void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t od, int64_t oh, int64_t ow, float *strip) {
+    const nck_window *w = &t->w;
+    int64_t plane = w->in[1] * w->in[2] * t->in;
+    float *dst = strip + b * nck_strip_block(t);
+    for (int64_t i = 0; i < w->k[0]; i++) {
+        int64_t id = od * w->stride[0] - w->pad[0] + i * w->dil[0];
+        bool inside = id >= 0 && id < w->in[0];
+        dst = copy_plane(t, inside ? x + (b * w->in[0] + id) * plane : NULL, oh, ow, dst);
+    }
 }

@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_strip.h: the input of a convolution cut into strips, for conv_blocked.c. A strip is what a
- * range of output rows (or of columns of one row) sees of all channels; it stays in the second cache while all output
- * channels pass over it.
+ * range of output rows (or of columns of one row) at one depth sees of all channels; it stays in the second cache while
+ * all output channels pass over it.
  *
  * Where every tap of every pixel lies inside the input and pixels lie side by side, a strip is read where it is. Else
  * it is copied first: padded with zeros, and so that neighbouring pixels see neighbours. An example, along one row with
@@ -29,9 +29,12 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
 /* Elements of the copy of one strip; enough for every shape of no larger dims. */
 int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block);
 
-/* taps (k[1] * k[2]): where each tap of the first pixel of a strip lies, in elements. */
+/* Elements of a block of channels of a copy: for each depth of the window what a picture's copy holds. */
+int64_t nck_strip_block(const nck_strips *t);
+/* taps (k[0] * k[1] * k[2]): where each tap of the first pixel of a strip lies, in elements. */
 void nck_strip_taps(const nck_strips *t, int64_t *taps);
-/* Copies block `b` of x (its image's first element) for the strip from row `oh`, column `ow` on into its place. */
-void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t oh, int64_t ow, float *strip);
+/* Copies block `b` of x (its first element of the N) for the strip at depth `od` from row `oh`, column `ow` on into its
+ * place. */
+void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t od, int64_t oh, int64_t ow, float *strip);
 
 #endif

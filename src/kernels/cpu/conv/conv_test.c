@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_test.c: the plain convolution against a sum over padded input written out here; the blocked one
- * against the plain one over odd channels, groups, pads, strides, dilations, with NaN in the padding lanes, with what
- * is done to its results, on every ISA; equal bits for any threads. */
+ * against the plain one over odd channels, depths, groups, pads, strides, dilations, NaN in the padding lanes, with
+ * what is done to its results, on every ISA; equal bits for any threads. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/conv/conv_blocked.h"
@@ -21,15 +21,16 @@ static float *random_tensor(int64_t n, uint32_t seed) {
     return p;
 }
 
-static nck_conv_args plain_args(const conv_2d *s, const float *x, const float *w, const float *bias, float *y) {
-    int64_t OH = conv_2d_out_h(s), OW = conv_2d_out_w(s);
-    return (nck_conv_args){.shape = conv_2d_shape(NC_FLOAT, s),
+static nck_conv_args plain_args(const nck_conv_shape *s, const float *x, const float *w, const float *bias, float *y) {
+    const nck_window *v = &s->w;
+    int64_t in = nck_window_n_in(v), out = nck_window_n_out(v);
+    return (nck_conv_args){.shape = *s,
                            .x = x,
-                           .x_strides = {s->C * s->H * s->W, s->H * s->W, 0, s->W, 1},
+                           .x_strides = {s->C * in, in, v->in[1] * v->in[2], v->in[2], 1},
                            .w = w,
                            .bias = bias,
                            .y = y,
-                           .y_strides = {s->K * OH * OW, OH * OW, 0, OW, 1}};
+                           .y_strides = {s->K * out, out, v->out[1] * v->out[2], v->out[2], 1}};
 }
 
 /* The definition: zero outside the input. */
@@ -70,7 +71,8 @@ TEST(conv_plain_and_groups) {
         float *x = random_tensor(s.N * s.C * s.H * s.W, 1), *w = random_tensor(s.K * s.C / s.group * s.kh * s.kw, 2);
         float *bias = random_tensor(s.K, 3), *y = random_tensor(s.N * s.K * OH * OW, 4);
         REQUIRE(x && w && bias && y);
-        nck_conv_args a = plain_args(&s, x, w, bias, y);
+        nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
+        nck_conv_args a = plain_args(&shape, x, w, bias, y);
         nc_pool *pool = nc_pool_create(2);
         nck_conv_plain(&a, pool);
         nc_pool_destroy(pool);
@@ -103,28 +105,75 @@ TEST(conv_plain_f64_strided) {
 /* More than shapes[] has: groups of whole blocks, one channel per group, narrow and wide images, whole tiles of every
  * ISA, rows longer than a strip, channels that are summed in several goes. */
 static const conv_2d more_shapes[] = {
-    {2, 32, 6, 7, 32, 3, 3, 8, 1, 1, 1, 1, 1, 1, 1, 1},  {1, 16, 9, 5, 16, 3, 1, 8, 2, 2, 1, 1, 1, 0, 1, 0},
+    {2, 32, 6, 7, 32, 3, 3, 8, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 16, 9, 5, 16, 3, 1, 8, 2, 2, 1, 1, 1, 0, 1, 0},
     {1, 48, 5, 9, 48, 1, 3, 6, 1, 2, 1, 2, 0, 2, 0, 1},
     /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
-    {2, 32, 7, 7, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},    {1, 48, 14, 14, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-    {1, 20, 9, 15, 50, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},   {1, 24, 10, 9, 30, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0},
-    {1, 33, 5, 61, 17, 5, 5, 1, 1, 3, 2, 1, 4, 2, 4, 2},   {1, 40, 3, 29, 16, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {1, 64, 5, 5, 96, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1},    {2, 96, 6, 4, 48, 1, 3, 3, 1, 2, 1, 1, 0, 1, 0, 1},
-    {1, 19, 9, 30, 19, 3, 3, 19, 1, 1, 1, 1, 1, 1, 1, 1},  {2, 33, 12, 13, 33, 5, 5, 33, 2, 2, 1, 1, 2, 2, 2, 2},
-    {1, 8, 8, 9, 8, 3, 7, 8, 1, 3, 2, 1, 2, 3, 2, 3},      {1, 16, 2, 2, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1},
-    {1, 5, 1, 2100, 7, 1, 4, 1, 1, 1, 1, 2, 0, 3, 0, 3},   {1, 300, 2, 400, 5, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 1},
-    {2, 17, 30, 27, 17, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},  {3, 17, 9, 40, 35, 3, 3, 1, 1, 1, 1, 1, 0, 2, 1, 0},
-    {1, 18, 6, 7, 16, 3, 3, 1, 1, 1, 1, 1, 5, 9, 6, 5},    {1, 1, 3, 3, 1, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {1, 16, 3, 3, 16, 1, 1, 16, 1, 1, 1, 1, 1, 2, 0, 0},   {1, 17, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1, -1, -1, 2, 2},
-    {1, 17, 15, 14, 17, 7, 7, 17, 1, 1, 1, 1, 3, 3, 3, 3}, {1, 9, 40, 21, 9, 3, 3, 9, 1, 1, 1, 1, 1, 1, 1, 1},
-    {1, 16, 37, 40, 16, 5, 5, 16, 2, 2, 1, 1, 2, 2, 2, 2}, {1, 16, 33, 30, 16, 7, 7, 16, 1, 1, 1, 1, 3, 3, 3, 3},
-    {1, 16, 3, 60, 16, 7, 5, 16, 1, 1, 1, 1, 3, 2, 3, 2},  {1, 8, 26, 19, 8, 5, 5, 8, 2, 1, 1, 2, 1, 4, 2, 4},
+    {2, 32, 7, 7, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 48, 14, 14, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 20, 9, 15, 50, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},
+    {1, 24, 10, 9, 30, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0},
+    {1, 33, 5, 61, 17, 5, 5, 1, 1, 3, 2, 1, 4, 2, 4, 2},
+    {1, 40, 3, 29, 16, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 64, 5, 5, 96, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1},
+    {2, 96, 6, 4, 48, 1, 3, 3, 1, 2, 1, 1, 0, 1, 0, 1},
+    {1, 19, 9, 30, 19, 3, 3, 19, 1, 1, 1, 1, 1, 1, 1, 1},
+    {2, 33, 12, 13, 33, 5, 5, 33, 2, 2, 1, 1, 2, 2, 2, 2},
+    {1, 8, 8, 9, 8, 3, 7, 8, 1, 3, 2, 1, 2, 3, 2, 3},
+    {1, 16, 2, 2, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 5, 1, 2100, 7, 1, 4, 1, 1, 1, 1, 2, 0, 3, 0, 3},
+    {1, 300, 2, 400, 5, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 1},
+    {2, 17, 30, 27, 17, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {3, 17, 9, 40, 35, 3, 3, 1, 1, 1, 1, 1, 0, 2, 1, 0},
+    {1, 18, 6, 7, 16, 3, 3, 1, 1, 1, 1, 1, 5, 9, 6, 5},
+    {1, 1, 3, 3, 1, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 16, 3, 3, 16, 1, 1, 16, 1, 1, 1, 1, 1, 2, 0, 0},
+    {1, 17, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1, -1, -1, 2, 2},
+    {1, 17, 15, 14, 17, 7, 7, 17, 1, 1, 1, 1, 3, 3, 3, 3},
+    {1, 9, 40, 21, 9, 3, 3, 9, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 16, 37, 40, 16, 5, 5, 16, 2, 2, 1, 1, 2, 2, 2, 2},
+    {1, 16, 33, 30, 16, 7, 7, 16, 1, 1, 1, 1, 3, 3, 3, 3},
+    {1, 16, 3, 60, 16, 7, 5, 16, 1, 1, 1, 1, 3, 2, 3, 2},
+    {1, 8, 26, 19, 8, 5, 5, 8, 2, 1, 1, 2, 1, 4, 2, 4},
     {1, 260, 4, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 };
 enum { N_MORE = sizeof more_shapes / sizeof *more_shapes };
 
+/* N, C, K, group; then of each dim: in, k, stride, dilation, both pads. */
+typedef struct conv_3d {
+    int64_t N, C, K, group, dims[NCK_WINDOW_DIMS][6];
+} conv_3d;
+
+/* Padded depths and whole ones, those that no window sees, windows of one depth, of depths alone and of nothing else
+ * but one element, Winograd's form where channels fill blocks, few channels, groups. */
+static const conv_3d deep_shapes[] = {
+    {1, 3, 5, 1, {{4, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}},
+    {2, 16, 33, 1, {{3, 3, 1, 1, 1, 1}, {6, 3, 1, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}},
+    {1, 32, 16, 1, {{5, 2, 2, 2, 1, 0}, {9, 3, 1, 1, 0, 1}, {10, 3, 1, 1, 1, 0}}},
+    {2, 17, 9, 1, {{4, 2, 1, 1, 0, 0}, {5, 2, 1, 1, 0, 0}, {15, 1, 1, 1, 0, 0}}},
+    {1, 20, 18, 1, {{7, 3, 2, 1, 1, 1}, {9, 5, 2, 1, 2, 2}, {8, 3, 2, 2, 2, 2}}},
+    {2, 19, 40, 1, {{5, 3, 1, 1, 1, 1}, {3, 1, 1, 1, 0, 0}, {6, 1, 1, 1, 0, 0}}},
+    {2, 24, 10, 1, {{3, 1, 1, 1, 0, 0}, {4, 1, 1, 1, 0, 0}, {5, 1, 1, 1, 0, 0}}},
+    {1, 10, 24, 1, {{5, 1, 2, 1, 0, 0}, {4, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}},
+    {1, 16, 16, 1, {{1, 3, 1, 1, 3, 3}, {3, 3, 1, 1, 1, 1}, {3, 3, 1, 1, 1, 1}}},
+    {1, 64, 32, 2, {{3, 3, 1, 1, 1, 1}, {4, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}}},
+    {2, 32, 32, 8, {{3, 2, 1, 1, 1, 0}, {4, 3, 1, 1, 1, 1}, {5, 3, 2, 1, 1, 1}}},
+    {1, 8, 8, 1, {{4, 3, 1, 1, -1, 2}, {4, 2, 1, 1, 0, 0}, {4, 2, 1, 1, 0, 0}}},
+    {1, 4, 6, 1, {{2, 3, 1, 1, 0, 0}, {4, 2, 1, 1, 0, 0}, {4, 2, 1, 1, 0, 0}}},
+};
+
+static nck_conv_shape conv_3d_shape(const conv_3d *s) {
+    nck_conv_shape r = {.type = NC_FLOAT, .N = s->N, .C = s->C, .K = s->K, .group = s->group};
+    for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
+        const int64_t *v = s->dims[d];
+        r.w.in[d] = v[0], r.w.k[d] = v[1], r.w.stride[d] = v[2], r.w.dil[d] = v[3];
+        r.w.pad[d] = v[4], r.w.pad_end[d] = v[5];
+        r.w.out[d] = nck_window_out(v[0], v[1], v[2], v[3], v[4] + v[5]);
+    }
+    return r;
+}
+
 typedef struct blocked_case {
-    const conv_2d *s;
     nck_conv_shape shape;
     nck_conv_form form;
     bool with_bias;
@@ -145,14 +194,14 @@ static float after_one(const blocked_case *c, float y, int64_t k, int64_t at) {
 }
 
 static void spoil_lanes(const blocked_case *c, int64_t B, float *xb) {
-    const conv_2d *s = c->s;
-    int64_t Cb = (s->C + B - 1) / B, spatial = s->H * s->W;
+    const nck_conv_shape *s = &c->shape;
+    int64_t Cb = (s->C + B - 1) / B, spatial = nck_window_n_in(&s->w);
     for (int64_t i = 0; i < s->N * Cb * spatial * B; i++)
         if (i / (spatial * B) % Cb * B + i % B >= s->C) xb[i] = NAN;
 }
 
 static nck_conv_after make_after(const blocked_case *c, int64_t B, const float *add, const float *scale) {
-    int64_t Kb = (c->s->K + B - 1) / B, pixels = c->shape.w.out[1] * c->shape.w.out[2];
+    int64_t Kb = (c->shape.K + B - 1) / B, pixels = nck_window_n_out(&c->shape.w);
     nck_conv_after after = {.clamps = c->after == 1, .low = -0.5f, .high = 0.75f};
     if (c->after == 1) after.add = add;
     if (c->after == 2) after.prog = &after_prog;
@@ -163,9 +212,9 @@ static nck_conv_after make_after(const blocked_case *c, int64_t B, const float *
 
 /* The case as the ISA in use does it, in plain layout. over: what is added lies where the result goes. */
 static void run_blocked(const blocked_case *c, bool over, nc_pool *pool, float *got) {
-    const conv_2d *s = c->s;
-    int64_t B = nck_channel_block(), pixels = c->shape.w.out[1] * c->shape.w.out[2];
-    float *xb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->C, s->H * s->W) + 1);
+    const nck_conv_shape *s = &c->shape;
+    int64_t B = nck_channel_block(), pixels = nck_window_n_out(&s->w), n_in = nck_window_n_in(&s->w);
+    float *xb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->C, n_in) + 1);
     float *yb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
     float *ab = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
     float *sb = nc_alloc_zero(1, nck_packed_channels_bytes(B, 1, s->K, 1) + 1);
@@ -173,7 +222,7 @@ static void run_blocked(const blocked_case *c, bool over, nc_pool *pool, float *
     void *workspace = nc_alloc(nck_conv_blocked_workspace(&c->shape, c->form) + 1);
     REQUIRE(xb && yb && ab && sb && wb && workspace);
     nck_conv_pack_weights(&c->shape, c->form, c->w, wb);
-    nck_pack_channels(&(nck_channels){B, s->N, s->C, s->H * s->W, false}, c->x, xb, pool);
+    nck_pack_channels(&(nck_channels){B, s->N, s->C, n_in, false}, c->x, xb, pool);
     nck_pack_channels(&(nck_channels){B, s->N, s->K, pixels, false}, c->add, ab, pool);
     nck_pack_channels(&(nck_channels){B, 1, s->K, 1, false}, c->scale, sb, pool);
     spoil_lanes(c, B, xb);
@@ -192,11 +241,11 @@ static void run_blocked(const blocked_case *c, bool over, nc_pool *pool, float *
 }
 
 static void check_case(const blocked_case *c) {
-    const conv_2d *s = c->s;
-    int64_t pixels = c->shape.w.out[1] * c->shape.w.out[2], ny = s->N * s->K * pixels;
+    const nck_conv_shape *s = &c->shape;
+    int64_t pixels = nck_window_n_out(&s->w), ny = s->N * s->K * pixels;
     float *one = random_tensor(ny, 5), *got = random_tensor(ny, 6);
     REQUIRE(one && got);
-    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C / s->group * s->kh * s->kw));
+    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C / s->group * nck_window_n_k(&s->w)));
     for (int isa = 0; nck_isa_at(isa); isa++) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         run_blocked(c, false, NULL, one);
@@ -215,19 +264,20 @@ static void check_case(const blocked_case *c) {
 }
 
 /* Groups that are no whole blocks where blocks are larger, nor parts of one, are no case of the kernel there. */
-static bool is_case(const conv_2d *s) {
+static bool is_case(const nck_conv_shape *s) {
     bool whole = true;
     for (int64_t b = 8; b <= 16; b *= 2)
-        whole = whole && ((s->C / s->group % b == 0 && s->K / s->group % b == 0) ||
-                          nck_conv_merges(s->C, s->K, s->group, b));
+        whole = whole &&
+                ((s->C / s->group % b == 0 && s->K / s->group % b == 0) || nck_conv_merges(s->C, s->K, s->group, b));
     return s->group == 1 || (s->group == s->C && s->group == s->K) || whole;
 }
 
-static void check_blocked(const conv_2d *s) {
-    blocked_case c = {.s = s, .shape = conv_2d_shape(NC_FLOAT, s)};
-    int64_t ny = s->N * s->K * c.shape.w.out[1] * c.shape.w.out[2];
+static void check_blocked(const nck_conv_shape *s) {
+    blocked_case c = {.shape = *s};
+    int64_t ny = s->N * s->K * nck_window_n_out(&s->w);
     if (!is_case(s)) return;
-    c.x = random_tensor(s->N * s->C * s->H * s->W, 1), c.w = random_tensor(s->K * s->C / s->group * s->kh * s->kw, 2);
+    c.x = random_tensor(s->N * s->C * nck_window_n_in(&s->w), 1);
+    c.w = random_tensor(s->K * s->C / s->group * nck_window_n_k(&s->w), 2);
     c.bias = random_tensor(s->K, 3), c.want = random_tensor(ny, 4), c.add = random_tensor(ny, 7);
     c.scale = random_tensor(s->K, 8);
     REQUIRE(c.x && c.w && c.bias && c.want && c.add && c.scale);
@@ -248,8 +298,17 @@ static void check_blocked(const conv_2d *s) {
 }
 
 TEST(conv_blocked) {
-    for (int i = 0; i < N_SHAPES; i++) check_blocked(&shapes[i]);
-    for (int i = 0; i < N_MORE; i++) check_blocked(&more_shapes[i]);
+    for (int i = 0; i < N_SHAPES + N_MORE; i++) {
+        nck_conv_shape s = conv_2d_shape(NC_FLOAT, i < N_SHAPES ? &shapes[i] : &more_shapes[i - N_SHAPES]);
+        check_blocked(&s);
+    }
+}
+
+TEST(conv_blocked_of_three_dims) {
+    for (size_t i = 0; i < sizeof deep_shapes / sizeof *deep_shapes; i++) {
+        nck_conv_shape s = conv_3d_shape(&deep_shapes[i]);
+        check_blocked(&s);
+    }
 }
 
 /* NaN and infinities reach the pixels that see them, and no others. */
@@ -257,7 +316,7 @@ TEST(conv_blocked_passes_nan_on) {
     conv_2d s = {1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     for (int depthwise = 0; depthwise < 2; depthwise++) {
         s.group = depthwise ? 16 : 1;
-        blocked_case c = {.s = &s, .shape = conv_2d_shape(NC_FLOAT, &s)};
+        blocked_case c = {.shape = conv_2d_shape(NC_FLOAT, &s)};
         float x[16 * 36], w[16 * 16 * 9], zero[16 * 36] = {0}, y[16 * 36];
         fill(x, 16 * 36, 1);
         fill(w, 16 * 16 * 9, 2);

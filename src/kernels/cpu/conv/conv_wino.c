@@ -30,7 +30,7 @@ typedef struct wino_job {
     const nck_conv_table *conv;
     const nck_wino_table *wino;
     nck_wino_cut cut;
-    int64_t B, Cb, Kb;
+    int64_t B, Cb, Kb;            /* Cb: all depths of the window */
     int64_t first, tiles, groups; /* the strip at hand */
     float *v, *m;
     int64_t m_lane;
@@ -38,7 +38,8 @@ typedef struct wino_job {
 
 bool nck_conv_wino_fits(const nck_conv_shape *s) {
     const nck_window *w = &s->w;
-    bool threes = w->k[0] == 1 && w->k[1] == 3 && w->k[2] == 3;
+    bool threes = w->k[1] == 3 && w->k[2] == 3;
+    if (w->k[0] != 1 && s->C % nck_channel_block() != 0) return false;
     return s->type == NC_FLOAT && s->group == 1 && threes && w->stride[1] == 1 && w->stride[2] == 1 && w->dil[1] == 1 &&
            w->dil[2] == 1;
 }
@@ -50,8 +51,9 @@ static int64_t tiles_along(int64_t out) { return nc_ceil_div(out, OUT); }
 bool nck_conv_wino_wins(const nck_conv_shape *s) {
     const nck_window *w = &s->w;
     if (!nck_conv_wino_fits(s) || s->C < 16 || s->K < 16) return false;
-    double tiles = (double)(s->N * tiles_along(w->out[1]) * tiles_along(w->out[2])), C = (double)s->C, K = (double)s->K;
-    double direct = (double)(s->N * w->out[1] * w->out[2]) * 9 * C * K;
+    double images = (double)(s->N * w->out[0]), C = (double)(s->C * w->k[0]), K = (double)s->K;
+    double tiles = images * (double)(tiles_along(w->out[1]) * tiles_along(w->out[2]));
+    double direct = images * (double)(w->out[1] * w->out[2]) * 9 * C * K;
     return POINTS * ((tiles + 10) * C * K + 32 * tiles * (C + K)) < direct;
 }
 
@@ -63,8 +65,8 @@ static int64_t most_tiles(int64_t channels, int64_t bytes) {
 
 nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads) {
     nck_wino_cut c = {.down = tiles_along(s->w.out[1]), .across = tiles_along(s->w.out[2])};
-    int64_t channels = nc_ceil_div(s->C, block) * block;
-    c.tiles = s->N * c.down * c.across;
+    int64_t channels = s->w.k[0] * nc_ceil_div(s->C, block) * block;
+    c.tiles = s->N * s->w.out[0] * c.down * c.across;
     c.pairs = nc_ceil_div(nc_ceil_div(s->K, block), 2);
     if (c.tiles == 0 || c.pairs == 0) return c;
     c.strip = spread(c.tiles, most_tiles(channels, threads > 1 ? SHARED_BYTES : STRIP_BYTES));
@@ -96,14 +98,25 @@ static void copy_patch(const wino_job *j, const float *plane, int64_t ih, int64_
         copy_pixels(j, plane, ih, iw, to, (size_t)j->B * sizeof *to);
 }
 
+/* Block cb of an image, which is one depth of one of the N; NULL: zeros. */
+static const float *input_plane(const wino_job *j, int64_t image, int64_t cb) {
+    const nck_window *w = &j->a->shape.w;
+    int64_t blocks = j->Cb / w->k[0], n = image / w->out[0];
+    int64_t id = image % w->out[0] * w->stride[0] - w->pad[0] + cb / blocks * w->dil[0];
+    if (id < 0 || id >= w->in[0]) return NULL;
+    return j->a->x + ((n * blocks + cb % blocks) * w->in[0] + id) * w->in[1] * w->in[2] * j->B;
+}
+
 static void input_tile(const wino_job *j, int64_t cb, int64_t t) {
     const nck_window *w = &j->a->shape.w;
-    int64_t tile = j->first + t, n = tile / (j->cut.down * j->cut.across);
+    int64_t tile = j->first + t, image = tile / (j->cut.down * j->cut.across);
     int64_t ih = tile / j->cut.across % j->cut.down * OUT - w->pad[1], iw = tile % j->cut.across * OUT - w->pad[2];
-    const float *plane = j->a->x + (n * j->Cb + cb) * w->in[1] * w->in[2] * j->B;
+    const float *plane = input_plane(j, image, cb);
     float *v = j->v + (cb * j->tiles + t) * j->B, patch[IN * IN * NCK_CONV_MAX_BLOCK];
     int64_t v_point = j->Cb * j->tiles * j->B;
-    if (ih >= 0 && iw >= 0 && ih + IN <= w->in[1] && iw + IN <= w->in[2]) {
+    if (plane == NULL) {
+        for (int64_t p = 0; p < POINTS; p++) memset(v + p * v_point, 0, (size_t)j->B * sizeof *v);
+    } else if (ih >= 0 && iw >= 0 && ih + IN <= w->in[1] && iw + IN <= w->in[2]) {
         j->wino->input(j->B, plane + (ih * w->in[2] + iw) * j->B, w->in[2] * j->B, v, v_point);
     } else {
         copy_patch(j, plane, ih, iw, patch);
@@ -123,7 +136,7 @@ static void input_item(void *ctx, int64_t item) {
 static void multiply(const wino_job *j, int64_t pair, int kb, int64_t t0, int64_t n, float *m) {
     static const float zero[2 * NCK_CONV_MAX_BLOCK];
     static const int64_t taps[1];
-    int64_t C = j->a->shape.C, B = j->B;
+    int64_t C = j->a->shape.C * j->a->shape.w.k[0], B = j->B;
     nck_conv_tile t = {.x = j->v + t0 * B,
                        .x_block = j->tiles * B,
                        .taps = taps,
@@ -143,14 +156,21 @@ static void multiply(const wino_job *j, int64_t pair, int kb, int64_t t0, int64_
     }
 }
 
+/* The first pixel of an image in block kb, counted from those of y, or of that block, on. */
+static int64_t first_pixel(const wino_job *j, int64_t image, int64_t kb, bool in_block) {
+    const nck_window *w = &j->a->shape.w;
+    int64_t depths = w->out[0], block = in_block ? 0 : image / depths * j->Kb + kb;
+    return (block * depths + image % depths) * w->out[1] * w->out[2];
+}
+
 /* m: of this block. */
 static void output_tile(const wino_job *j, int64_t kb, int64_t tile, const float *bias, const float *m,
                         int64_t m_point) {
     const nck_window *w = &j->a->shape.w;
     const nck_conv_after *after = j->a->after;
-    int64_t n = tile / (j->cut.down * j->cut.across), OW = w->out[2];
+    int64_t image = tile / (j->cut.down * j->cut.across), OW = w->out[2];
     int64_t oh = tile / j->cut.across % j->cut.down * OUT, ow = tile % j->cut.across * OUT;
-    int64_t at = (((n * j->Kb + kb) * w->out[1] + oh) * OW + ow) * j->B;
+    int64_t at = (first_pixel(j, image, kb, false) + oh * OW + ow) * j->B;
     nck_wino_out o = {.m = m,
                       .m_point = m_point,
                       .bias = bias,
@@ -170,12 +190,12 @@ static void run_after(const wino_job *j, int64_t kb, int64_t tile, int64_t end) 
     const nck_window *w = &j->a->shape.w;
     int64_t OH = w->out[1], OW = w->out[2], across = j->cut.across;
     while (tile < end) {
-        int64_t n = tile / (j->cut.down * across), c0 = tile % across, c1 = nc_min64(across, c0 + end - tile);
+        int64_t image = tile / (j->cut.down * across), c0 = tile % across, c1 = nc_min64(across, c0 + end - tile);
         int64_t oh0 = tile / across % j->cut.down * OUT, run = nc_min64(OW, c1 * OUT) - c0 * OUT;
         for (int64_t oh = oh0; oh < nc_min64(OH, oh0 + OUT); oh++) {
             int64_t pixel = oh * OW + c0 * OUT;
-            nck_conv_after_run(j->a->after, n, kb, pixel, run, j->B,
-                               j->a->y + ((n * j->Kb + kb) * OH * OW + pixel) * j->B);
+            nck_conv_after_run(j->a->after, image / w->out[0], kb, first_pixel(j, image, kb, true) + pixel, run, j->B,
+                               j->a->y + (first_pixel(j, image, kb, false) + pixel) * j->B);
         }
         tile += c1 - c0;
     }
@@ -208,8 +228,8 @@ static int64_t v_elements(int64_t channels, int64_t tiles) {
 static int64_t m_elements(int64_t tiles, int64_t block) { return POINTS * 2 * block * nc_min64(CHUNK, tiles); }
 
 size_t nck_conv_wino_workspace(const nck_conv_shape *s, int64_t block) {
-    int64_t tiles = s->N * tiles_along(s->w.out[1]) * tiles_along(s->w.out[2]);
-    int64_t v = v_elements(nc_ceil_div(s->C, block) * block, tiles);
+    int64_t tiles = s->N * s->w.out[0] * tiles_along(s->w.out[1]) * tiles_along(s->w.out[2]);
+    int64_t v = v_elements(s->w.k[0] * nc_ceil_div(s->C, block) * block, tiles);
     return (size_t)(v + LANES * m_elements(tiles, block)) * sizeof(float);
 }
 
@@ -217,14 +237,14 @@ void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *poo
     const nck_conv_shape *s = &a->shape;
     const nck_isa *isa = nck_isa_get();
     int64_t B = isa->conv->block;
-    pool = nc_pool_for(pool, s->N * s->w.out[1] * s->w.out[2] * s->C * nc_ceil_div(s->K, B));
+    pool = nc_pool_for(pool, s->N * nck_window_n_out(&s->w) * s->C * s->w.k[0] * nc_ceil_div(s->K, B));
     int threads = pool ? (int)nc_min64(LANES, nc_pool_threads(pool)) : 1;
     wino_job j = {.a = a,
                   .conv = isa->conv,
                   .wino = isa->wino,
                   .cut = nck_conv_wino_cut(s, B, threads),
                   .B = B,
-                  .Cb = nc_ceil_div(s->C, B),
+                  .Cb = s->w.k[0] * nc_ceil_div(s->C, B),
                   .Kb = nc_ceil_div(s->K, B),
                   .v = workspace};
     j.m = j.v + v_elements(j.Cb * B, j.cut.tiles);
@@ -240,32 +260,34 @@ void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *poo
 /* ---- weights ---- */
 
 size_t nck_conv_wino_weights_bytes(const nck_conv_shape *s, int64_t block) {
-    return (size_t)(nc_ceil_div(s->K, block) * block * s->C * POINTS) * sizeof(float);
+    return (size_t)(nc_ceil_div(s->K, block) * block * s->C * s->w.k[0] * POINTS) * sizeof(float);
 }
 
 /* n channels of a pair of blocks, `wide` filters of each of which `live` are there: w is the first one's. They are put
  * together where they fit the first cache: a point's weights then leave for memory as one long run. */
-static void wino_pack_channels(int64_t C, int64_t n, int64_t wide, int64_t live, const char *w, float *dst) {
+static void wino_pack_channels(const nck_conv_shape *s, int64_t n, int64_t wide, int64_t live, const char *w,
+                               float *dst) {
     const nck_wino_table *t = nck_isa_get()->wino;
     float room[POINTS * PACK_RUN];
-    int64_t bytes = 9 * (int64_t)sizeof(float);
+    int64_t bytes = 9 * s->w.k[0] * (int64_t)sizeof(float), C = s->C;
     if (live < wide) memset(room, 0, sizeof room);
     for (int64_t c = 0; c < n; c++)
         for (int64_t k = 0; k < live; k += NCK_WINO_FILTERS)
             t->weights(w + (k * C + c) * bytes, C * bytes, (int)nc_min64(NCK_WINO_FILTERS, live - k),
                        room + c * wide + k, PACK_RUN);
     for (int64_t p = 0; p < POINTS; p++)
-        memcpy(dst + p * C * wide, room + p * PACK_RUN, (size_t)(n * wide) * sizeof *dst);
+        memcpy(dst + p * s->w.k[0] * C * wide, room + p * PACK_RUN, (size_t)(n * wide) * sizeof *dst);
 }
 
 void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst) {
-    int64_t C = s->C, Kb = nc_ceil_div(s->K, block);
+    int64_t C = s->C, depths = s->w.k[0], Kb = nc_ceil_div(s->K, block);
     for (int64_t pair = 0; pair * 2 < Kb; pair++) {
         int64_t wide = nc_min64(2, Kb - pair * 2) * block, k0 = pair * 2 * block, live = nc_min64(s->K - k0, wide);
         int64_t step = PACK_RUN / wide;
-        for (int64_t c = 0; c < C; c += step)
-            wino_pack_channels(C, nc_min64(step, C - c), wide, live,
-                               (const char *)w + (k0 * C + c) * 9 * (int64_t)sizeof(float),
-                               dst + pair * POINTS * C * 2 * block + c * wide);
+        for (int64_t i = 0; i < depths; i++)
+            for (int64_t c = 0; c < C; c += step)
+                wino_pack_channels(s, nc_min64(step, C - c), wide, live,
+                                   (const char *)w + ((k0 * C + c) * depths + i) * 9 * (int64_t)sizeof(float),
+                                   dst + pair * POINTS * depths * C * 2 * block + (i * C + c) * wide);
     }
 }

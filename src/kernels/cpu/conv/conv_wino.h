@@ -1,5 +1,6 @@
 /* kernels/cpu/conv/conv_wino.h: the form NCK_CONV_WINO of the blocked convolution: 3 x 3, stride 1, group 1, by
- * Winograd's F(4,3) (wino_kernel.h), a quarter of the multiplications. Part of conv_blocked.h's.
+ * Winograd's F(4,3) (wino_kernel.h), a quarter of the multiplications. Part of conv_blocked.h's. With three dims a
+ * depth of the output is an image, and the depths that its window sees are more blocks of channels.
  *
  * Tiles of 4 x 4 outputs are numbered over all images. Strip after strip of tiles: their inputs are transformed, 36
  * points of each; then an item takes some tiles (a chunk) and two blocks of K, forms 36 products over all channels with
@@ -26,7 +27,7 @@ nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threa
 size_t nck_conv_wino_workspace(const nck_conv_shape *s, int64_t block);
 void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool);
 
-/* Weights in the order pair of blocks of K, point, channel, k. */
+/* Weights in the order pair of blocks of K, point, depth, channel, k. */
 size_t nck_conv_wino_weights_bytes(const nck_conv_shape *s, int64_t block);
 void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst);
 

@@ -147,6 +147,7 @@ void nck_deform_grad_run(const nck_deform *g, nc_pool *pool) {
                      .kernel_w = w[3],
                      .columns = g->columns,
                      .gemm = (char *)g->columns + deform_column_bytes(g->x, g->w, g->y)};
+    pool = nc_pool_for(pool, nc_tensor_numel(g->y) * w[1] * w[2] * w[3]);
     if (y[0] == 0) deform_no_images(g->dw);
     for (d.n = 0; d.n < y[0]; d.n++) deform_image(&d, pool);
     if (g->dbias != NULL) nc_parallel(pool, y[1], g->x->dtype == NC_DOUBLE ? deform_dbias_f64 : deform_dbias_f32, &d);

@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-/* Places of `lanes` elements side by side: those that place p sees are at x + p*step + a*row + t*col, for rows a and
- * columns t. */
+/* Places of `lanes` elements side by side: those that place p sees are at x + p*step + d*depth + a*row + t*col, for
+ * depths d, rows a and columns t. */
 typedef struct nck_window_grid {
-    int64_t rows, cols, row, col, step, lanes;
+    int64_t depths, rows, cols, depth, row, col, step, lanes;
 } nck_window_grid;
 
 #define NCK_WINDOW_UNIT(S, T)                                                                                       \

@@ -30,6 +30,7 @@ enum {
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
     WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
+    LINE_WORK = 1 << 16, /* and of one row, which has as many weights to read */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
     PACK_TERMS = 8,      /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
@@ -379,8 +380,8 @@ static void gemm_tile_item(void *ctx, int64_t item) {
  * bit depends on it. */
 static void gemm_choose_tiles(gemm_run *r, int threads) {
     const nck_gemm_unit *u = r->u;
-    int64_t wanted = threads > 1 ? (int64_t)ITEMS * threads : 1;
-    wanted = nc_min64(wanted, nc_max64(1, (r->rows * r->span >> 10) * (r->panels * u->nr) / (TILE_WORK >> 10)));
+    int64_t wanted = threads > 1 ? (int64_t)ITEMS * threads : 1, work = r->rows * r->span * r->panels * u->nr;
+    wanted = nc_min64(wanted, nc_max64(1, work / (r->g->M == 1 ? LINE_WORK : TILE_WORK)));
     r->row_panels = nc_ceil_div(r->rows, u->mr);
     r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
     int64_t least = r->tile_packs_b && !r->direct ? nc_min64(GROUP, r->panels) : 1;

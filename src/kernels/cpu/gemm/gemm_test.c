@@ -27,6 +27,7 @@ typedef struct operands {
     size_t es, c_bytes;
     char *a, *b, *c0, *got, *want, *bias;
     nck_gemm_args args;
+    uint64_t posts; /* how often the last product asked threads to help */
 } operands;
 
 static void put(nc_dtype type, void *p, int64_t i, double v) {
@@ -99,6 +100,7 @@ static void multiply(operands *o, void *c, bool packed, int threads) {
     g.c = c;
     nck_gemm(&g, ws, pool);
     nc_free(ws), nc_free(bp);
+    o->posts = pool ? nc_pool_posts(pool) : 0;
     if (pool) nc_pool_destroy(pool);
 }
 
@@ -291,6 +293,23 @@ TEST(gemm_unaligned) {
         nc_free(a), nc_free(b);
         operands_release(&o);
     }
+}
+
+/* The weights of a hidden layer are read by several threads, those of a small one by the caller. */
+TEST(gemm_shares_one_row) {
+    static const int64_t sizes[][2] = {{512, 512}, {512, 256}, {64, 256}};
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (int i = 0; i < 3; i++) {
+            operands o;
+            gemm_case c = {1, sizes[i][1], sizes[i][0], 1, 0, 0, 0, 0, 0};
+            REQUIRE(operands_init(&o, NC_FLOAT, &c));
+            multiply(&o, o.got, true, 2);
+            CHECK_INT(o.posts > 0, i < 2);
+            operands_release(&o);
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
 }
 
 TEST(gemm_workspace_grows) {

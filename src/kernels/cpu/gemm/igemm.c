@@ -146,7 +146,7 @@ static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *
     row_walk w = row_walk_of(n, panels);
     for (int64_t p = 0; p < panels; p++, row_walk_next(&w))
         r->u->pack_a(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
-                   dst + w.at * terms);
+                     dst + w.at * terms);
 }
 
 /* ---- zero points ---- */
@@ -218,11 +218,20 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
                c->j + r->u->nr <= g->N;
 }
 
-/* A panel of `rows` rows from i on with the columns c. */
-static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, const panel_columns *c) {
+/* The sums of `rows` rows from i on less their zero points: what zero points of B are multiplied with. */
+static void igemm_rests(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, int32_t *rest) {
+    int32_t zero[NCK_IGEMM_MAX_MR];
+    r->u->sums(nc_ceil_div(r->g->K, r->u->group), rows, a, true, rest);
+    igemm_a_zeros(r, i, rows, zero);
+    for (int64_t k = 0; k < rows; k++) rest[k] = (int32_t)((uint32_t)rest[k] - (uint32_t)r->g->K * (uint32_t)zero[k]);
+}
+
+/* A panel of `rows` rows from i on with the columns c; rest: where these have zero points. */
+static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, const panel_columns *c,
+                       const int32_t *rest) {
     const nck_igemm_args *g = r->g;
     _Alignas(64) int32_t acc[NCK_IGEMM_MAX_MR * NCK_IGEMM_MAX_NR];
-    int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR];
+    int32_t zero[NCK_IGEMM_MAX_MR];
     int64_t groups = nc_ceil_div(g->K, r->u->group);
     bool one = igemm_one_zero(r);
     if (c->codes && rows == r->u->mr) {
@@ -233,11 +242,7 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
         r->u->tiles(rows, groups, a, c->b, acc);
     else
         r->u->micro[rows](groups, a, c->b, c->exact, acc);
-    if (!one || c->any_zero) igemm_a_zeros(r, i, rows, zero);
-    if (c->any_zero) { /* once per tile: little beside the product */
-        r->u->sums(groups, rows, a, true, rest);
-        for (int64_t k = 0; k < rows; k++) rest[k] = (int32_t)((uint32_t)rest[k] - (uint32_t)g->K * (uint32_t)zero[k]);
-    }
+    if (!one) igemm_a_zeros(r, i, rows, zero);
     r->u->store(&(nck_igemm_tile){.acc = acc,
                                   .rows = rows,
                                   .cols = nc_min64(r->u->nr, g->N - c->j),
@@ -254,6 +259,8 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
 /* The packed rows [i, i + n) with panels [p, end) of columns. */
 static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
     int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, r->g->K);
+    int32_t rests[BLOCK_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
+    bool fit = n <= (int64_t)(sizeof rests / sizeof *rests), known = false;
     packed_b b;
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
     if (r->u->tiles != NULL) r->u->tiles_open();
@@ -261,7 +268,12 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
         panel_columns c;
         igemm_read_panel(r, &b, p, &c);
         row_walk w = row_walk_of(n, panels);
-        for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c);
+        for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) {
+            int32_t *rest = fit ? rests + w.at : rests;
+            if (c.any_zero && !known) igemm_rests(r, i + w.at, w.rows, a + w.at * terms, rest);
+            igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c, rest);
+        }
+        known = known || (fit && c.any_zero);
     }
     if (r->u->tiles != NULL) r->u->tiles_close();
 }

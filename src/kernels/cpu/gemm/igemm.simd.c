@@ -361,17 +361,18 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_columns *c = t->columns;
     bool number = o->type == NC_FLOAT;
     if (o->type == NC_INT32 || (!number && !c->finite)) return false;
-    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1) return false;
+    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1) return false;
     int low = o->type == NC_INT8 ? -128 : 0;
     const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
                  most = _mm512_set1_ps((float)(low + 255 - o->y_zero));
     const __m512i zero = _mm512_set1_epi32(o->y_zero);
-    __m512i offset[NV];
+    __m512i offset[NV], b_zero[NV];
     __m512 scale[NV];
     __mmask16 part[NV];
     UNROLL
     for (int v = 0; v < NV; v++) {
         offset[v] = _mm512_loadu_si512(c->offset + v * VL), scale[v] = _mm512_loadu_ps(c->scale + v * VL);
+        b_zero[v] = t->a_rest ? _mm512_loadu_si512(t->b_zero + v * VL) : _mm512_setzero_si512();
         int64_t left = t->cols - v * VL;
         part[v] = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
     }
@@ -381,6 +382,7 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
         UNROLL
         for (int v = 0; v < NV; v++) {
             __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset[v]);
+            if (t->a_rest) s = _mm512_sub_epi32(s, _mm512_mullo_epi32(_mm512_set1_epi32(t->a_rest[r]), b_zero[v]));
             __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
             if (number) {
                 if (o->bias) q = _mm512_add_ps(q, _mm512_loadu_ps(c->bias + v * VL));
@@ -397,14 +399,18 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
 /* What the columns of a tile have in common, in registers. */
 typedef struct plain_columns {
-    int32x4_t offset[NV];
+    int32x4_t offset[NV], zero[NV]; /* zero: of numbers alone */
     float32x4_t scale[NV], bias[NV];
 } plain_columns;
 
-ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, float32x4_t *q) {
+/* rest: of A's row, times the columns' zero points; 0 with `codes`, a constant where inlined. */
+ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, bool codes, int32_t rest, float32x4_t *q) {
     UNROLL
-    for (int v = 0; v < NV; v++)
-        q[v] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v])), c->scale[v]);
+    for (int v = 0; v < NV; v++) {
+        int32x4_t s = vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v]);
+        if (!codes) s = vmlsq_n_s32(s, c->zero[v], rest);
+        q[v] = vmulq_f32(vcvtq_f32_s32(s), c->scale[v]);
+    }
 }
 
 /* whole: all columns of a tile; a constant where inlined, since what calls nothing keeps its columns in registers. */
@@ -415,7 +421,7 @@ ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_c
     uint8_t codes[NR], *to = (uint8_t *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
-        igemm_scaled_row(c, acc, q);
+        igemm_scaled_row(c, acc, true, 0, q);
         vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed, false));
         if (!whole) memcpy(to, codes, (size_t)cols);
     }
@@ -428,7 +434,7 @@ ALWAYS void igemm_plain_numbers(bool whole, const nck_igemm_tile *t, const plain
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         float *y = whole ? to : part;
-        igemm_scaled_row(c, acc, q);
+        igemm_scaled_row(c, acc, false, t->a_rest ? t->a_rest[r] : 0, q);
         UNROLL
         for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
         if (!whole) memcpy(to, part, (size_t)cols * sizeof *to);
@@ -442,6 +448,7 @@ ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
     for (int v = 0; v < NV; v++) {
         c.offset[v] = vld1q_s32(t->columns->offset + v * VL), c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
         c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
+        c.zero[v] = t->a_rest ? vld1q_s32(t->b_zero + v * VL) : vdupq_n_s32(0);
     }
     if (o->type == NC_FLOAT)
         igemm_plain_numbers(whole, t, &c, o->bias != NULL);
@@ -467,8 +474,7 @@ static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const
     for (int r = 0; r < MR; r++, to += o->c_rs) {
         float32x4_t q[NV];
         UNROLL
-        for (int v = 0; v < NV; v++)
-            q[v] = vmulq_f32(nck_codes_small(acc[r][v]), vld1q_f32(columns->scale + v * VL));
+        for (int v = 0; v < NV; v++) q[v] = vmulq_f32(nck_codes_small(acc[r][v]), vld1q_f32(columns->scale + v * VL));
         vst1q_u8(to, nck_codes_narrow(q, zero, is_signed, true));
     }
 }
@@ -477,7 +483,8 @@ static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
-    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    if (t->a_rest != NULL && o->type != NC_FLOAT) return false;
     if (t->cols == NR)
         igemm_plain(true, t);
     else
@@ -536,10 +543,10 @@ enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
 #ifndef NCK_ISA_neon_dot
 #define igemm_codes NULL
 #endif
-#define TABLE                                                                                         \
-    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps, \
-    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE,                 \
-    .depthwise = igemm_depthwise, .columns = igemm_columns, .store = igemm_store
+#define TABLE                                                                                                       \
+    .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps,               \
+    .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE, .depthwise = igemm_depthwise, \
+    .columns = igemm_columns, .store = igemm_store
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,

@@ -59,21 +59,19 @@ double nck_pool_count(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, n
     return (double)(count_along(w, 0, o0, by) * count_along(w, 1, o1, by) * count_along(w, 2, o2, by));
 }
 
-/* The same for n places of a line from `first` on. Where all see the whole window and that is a power of two, only its
- * inverse, which is exact and returned: a product instead of a division; else 0. */
-static double pool_counts(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
-                          double *counts) {
+/* The inverses of the same for n places of a line from `first` on. */
+static void pool_inverses(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
+                          double *inverses) {
     bool sum = by == NCK_POOL_SUM;
     int64_t others = sum ? 1 : count_along(w, 0, o0, by) * count_along(w, 1, o1, by), from, end, unused;
     nck_window_places(w, 2, 0, &from, &unused); /* places [from, end) see the whole window */
     nck_window_places(w, 2, w->k[2] - 1, &unused, &end);
-    int64_t all = sum ? 1 : others * w->k[2];
-    if ((sum || (first >= from && first + n <= end)) && all > 0 && (all & (all - 1)) == 0) return 1 / (double)all;
-    for (int64_t i = 0; i < n; i++) {
-        bool whole = first + i >= from && first + i < end;
-        counts[i] = (double)(whole ? all : others * count_along(w, 2, first + i, by));
+    double all = sum ? 1 : 1 / (double)(others * w->k[2]);
+    for (int64_t i = 0; i < n; i++) inverses[i] = all;
+    for (int64_t i = 0; !sum && i < n; i++) {
+        if (first + i >= from && first + i < end) i = nc_min64(n, end - first);
+        if (i < n) inverses[i] = 1 / (double)(others * count_along(w, 2, first + i, by));
     }
-    return 0;
 }
 
 static int64_t by_columns(const nck_window *w, int64_t at) {
@@ -85,14 +83,13 @@ static int64_t by_columns(const nck_window *w, int64_t at) {
  * Without indices a line of places is pooled together, tap after tap, in pieces that stay in the first cache: places
  * beside each other see elements beside each other, so a tap is one run over memory.
  *
- * The greatest of floats goes in two steps. An example: a window of 2 by 3 with stride 1. First the rows of the window
- * are joined, d[i] = max(x0[i], x1[i]) for every element of the line, then the columns, y[o] = max(d[o], d[o+1],
- * d[o+2]): one comparison and two for each place instead of five. */
+ * The greatest and the mean of floats go in two steps. An example: a window of 2 by 3 with stride 1. First the rows of
+ * the window are joined, d[i] = max(x0[i], x1[i]) for every element of the line, then the columns, y[o] = max(d[o],
+ * d[o+1], d[o+2]): one comparison and two for each place instead of five. */
 
 enum { PIECE = 128, STEP = 8 };
 
 #define JOIN_MAX(acc, v) ((v) > (acc) ? (v) : (acc))
-#define JOIN_SUM(acc, v) ((acc) + (double)(v))
 
 /* Every second of eight neighbours. */
 typedef float four_v __attribute__((vector_size(16)));
@@ -112,58 +109,23 @@ static void pick_f32(const float *x, int64_t step, int64_t n, float *y) {
     for (; i < n; i++) y[i] = x[i * step];
 }
 
-/* acc[i] += x[2 * i], for all but the last ones. */
-static int64_t add_picked(double *acc, const float *x, int64_t step, int64_t n) {
-    typedef double four_doubles __attribute__((vector_size(32)));
-    int64_t i = 0;
-    for (; step == 2 && i + 4 < n; i += 4) {
-        four_doubles sum;
-        memcpy(&sum, acc + i, sizeof sum);
-        sum += __builtin_convertvector(every_second(x + 2 * i), four_doubles);
-        memcpy(acc + i, &sum, sizeof sum);
-    }
-    return i;
-}
-#define PICKS_NONE(acc, x, step, n) 0
-
 static void pick_f64(const double *x, int64_t step, int64_t n, double *y) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
 }
 
 #define SUFFIX max_i8
 #define ELEM int8_t
-#define ACC int8_t
-#define FIRST INT8_MIN
-#define PICKED PICKS_NONE
-#define JOIN JOIN_MAX
+#define LOWEST INT8_MIN
 #include "kernels/cpu/pool/pool_line.inc"
 
 #define SUFFIX max_u8
 #define ELEM uint8_t
-#define ACC uint8_t
-#define FIRST 0
-#define PICKED PICKS_NONE
-#define JOIN JOIN_MAX
-#include "kernels/cpu/pool/pool_line.inc"
-
-#define SUFFIX sum_f32
-#define ELEM float
-#define ACC double
-#define FIRST 0
-#define PICKED add_picked
-#define JOIN JOIN_SUM
-#include "kernels/cpu/pool/pool_line.inc"
-
-#define SUFFIX sum_f64
-#define ELEM double
-#define ACC double
-#define FIRST 0
-#define PICKED PICKS_NONE
-#define JOIN JOIN_SUM
+#define LOWEST 0
 #include "kernels/cpu/pool/pool_line.inc"
 
 /* Elements of a row that a piece of a line of floats can see. */
 enum { SPAN = 1024 };
+static bool lines_fit(const nck_window *w) { return PIECE * w->stride[2] + w->k[2] * w->dil[2] <= SPAN; }
 
 #define TEXT "kernels/cpu/pool/pool_line_max.inc"
 #include "kernels/cpu/per_float.inc"
@@ -192,6 +154,21 @@ enum { SPAN = 1024 };
 #define IS_NAN IS_NAN_INT
 #include "kernels/cpu/pool/pool_max.inc"
 
+/* acc[i] += x[i * step] */
+static void add_every(double *restrict acc, const double *restrict x, int64_t step, int64_t n) {
+    typedef double two_v __attribute__((vector_size(16)));
+    int64_t i = 0;
+    for (; step == 1 && i + STEP <= n; i += STEP)
+        for (int k = 0; k < STEP; k++) acc[i + k] += x[i + k];
+    for (; step == 2 && i + 2 < n; i += 2) { /* the last two would read past the end of x */
+        two_v a, b, sum;
+        memcpy(&a, x + 2 * i, sizeof a), memcpy(&b, x + 2 * i + 2, sizeof b), memcpy(&sum, acc + i, sizeof sum);
+        sum += __builtin_shufflevector(a, b, 0, 2);
+        memcpy(acc + i, &sum, sizeof sum);
+    }
+    for (; i < n; i++) acc[i] += x[i * step];
+}
+
 #define TEXT "kernels/cpu/pool/pool_average.inc"
 #include "kernels/cpu/per_float.inc"
 
@@ -204,7 +181,7 @@ void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
     if (index == NULL && nck_pool_has_lanes(a))
         nck_pool_max_lanes(a, pool);
-    else if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
+    else if (index == NULL && lines_fit(&a->w))
         nc_parallel(pool_for(a, pool), a->planes,
                     f32   ? pool_max_lines_f32
                     : f64 ? pool_max_lines_f64
@@ -222,10 +199,13 @@ void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_
 
 void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
     pool_job j = {.a = a, .by = by};
+    bool f32 = a->type == NC_FLOAT;
     if (nck_pool_has_lanes(a))
         nck_pool_average_lanes(a, by, pool);
+    else if (lines_fit(&a->w))
+        nc_parallel(pool_for(a, pool), a->planes, f32 ? pool_average_lines_f32 : pool_average_lines_f64, &j);
     else
-        nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
+        nc_parallel(pool_for(a, pool), a->planes, f32 ? pool_average_f32 : pool_average_f64, &j);
 }
 
 void nck_pool_average_grad(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {

@@ -1,6 +1,8 @@
 /* kernels/cpu/pool/pool.h: pools over planes of up to three spatial dims, and their transposes.
- * x (planes, in...), y (planes, out...), dense. An item is a plane, so that any threads give the same bits.
- * Sums accumulate in double, in the order of the taps. */
+ * x (planes, in...), y (planes, out...), dense; of nck_pool_max without indices and nck_pool_average also x (planes,
+ * in..., lanes), y (planes, out..., lanes), in floats. An item is a plane, so that any threads give the same bits.
+ * Sums accumulate in double, and means are their products with an inverse in double. The rows of each column of a
+ * window are summed first. */
 #ifndef NCK_POOL_H
 #define NCK_POOL_H
 
@@ -9,10 +11,13 @@
 #include "base/threads.h"
 #include "kernels/cpu/conv/window.h"
 
+enum { NCK_POOL_LANES = 16 };
+
 typedef struct nck_pool_args {
     nc_dtype type; /* NC_FLOAT or NC_DOUBLE; nck_pool_max also NC_INT8 and NC_UINT8 */
     nck_window w;
     int64_t planes;
+    int64_t lanes; /* 0: none; at most NCK_POOL_LANES */
     const void *x;
     void *y;
 } nck_pool_args;

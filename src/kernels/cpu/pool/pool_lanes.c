@@ -6,74 +6,121 @@
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
 
-enum { MOST_LANES = 16 };
+#include <string.h>
+
+enum { EIGHT = 8 };
 
 bool nck_pool_has_lanes(const nck_pool_args *a) {
     const nck_window *w = &a->w;
     bool lanes = w->k[2] == 1 && w->stride[2] == 1 && w->pad[2] == 0 && w->in[2] == w->out[2];
-    return a->type == NC_FLOAT && lanes && w->out[2] > 1 && w->out[2] <= MOST_LANES;
+    return a->lanes > 0 || (a->type == NC_FLOAT && lanes && w->out[2] > 1 && w->out[2] <= NCK_POOL_LANES);
 }
 
 typedef struct lanes_job {
     const nck_pool_args *a;
+    nck_window w; /* without the lanes */
+    int64_t lanes;
     int64_t low, high; /* places of a line that see all columns */
-    void (*places)(const struct lanes_job *j, const nck_window_grid *g, const float *x, int64_t o0, int64_t o1,
-                   int64_t n, float *y);
+    void (*places)(const struct lanes_job *j, const nck_window_grid *g, const float *x, const int64_t *o, int64_t n,
+                   float *y);
     nck_pool_divide by;
 } lanes_job;
 
-/* The places [o1, o1 + n) of line o0 of the plane x, which see the same columns. */
-static void some_places(const lanes_job *j, const float *x, int64_t o0, int64_t o1, int64_t n, float *y) {
-    const nck_window *w = &j->a->w;
-    int64_t f0, l0, h0, f1, l1, h1, L = w->in[2];
-    nck_window_taps(w, 0, o0, &f0, &l0, &h0);
-    nck_window_taps(w, 1, o1, &f1, &l1, &h1);
-    nck_window_grid g = {.rows = h0 - l0, .cols = h1 - l1, .row = w->dil[0] * w->in[1] * L, .lanes = L};
-    g.col = w->dil[1] * L;
-    g.step = w->stride[1] * L;
-    bool any = g.rows > 0 && g.cols > 0;
-    if (any) x += ((f0 + l0 * w->dil[0]) * w->in[1] + f1 + l1 * w->dil[1]) * L;
-    j->places(j, &g, x, o0, o1, n, y);
+/* The n places from o on of a line of the plane x, which see the same columns. */
+static void some_places(const lanes_job *j, const float *x, const int64_t *o, int64_t n, float *y) {
+    const nck_window *w = &j->w;
+    int64_t first[NCK_WINDOW_DIMS], low[NCK_WINDOW_DIMS], high[NCK_WINDOW_DIMS], at[NCK_WINDOW_DIMS], L = j->lanes;
+    for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
+        nck_window_taps(w, d, o[d], &first[d], &low[d], &high[d]);
+        at[d] = first[d] + low[d] * w->dil[d];
+    }
+    nck_window_grid g = {.depths = high[0] - low[0], .rows = high[1] - low[1], .cols = high[2] - low[2], .lanes = L};
+    g.col = w->dil[2] * L;
+    g.row = w->dil[1] * w->in[2] * L;
+    g.depth = w->dil[0] * w->in[1] * w->in[2] * L;
+    g.step = w->stride[2] * L;
+    bool any = g.depths > 0 && g.rows > 0 && g.cols > 0;
+    if (any) x += ((at[0] * w->in[1] + at[1]) * w->in[2] + at[2]) * L;
+    j->places(j, &g, x, o, n, y);
 }
 
 static void line_item(void *ctx, int64_t item) {
     const lanes_job *j = ctx;
-    const nck_window *w = &j->a->w;
-    int64_t plane = item / w->out[0], o0 = item % w->out[0], L = w->in[2];
-    const float *x = (const float *)j->a->x + plane * nck_window_n_in(w);
-    float *y = (float *)j->a->y + item * w->out[1] * L;
-    for (int64_t o = 0; o < j->low; o++) some_places(j, x, o0, o, 1, y + o * L);
-    if (j->low < j->high) some_places(j, x, o0, j->low, j->high - j->low, y + j->low * L);
-    for (int64_t o = nc_max64(j->low, j->high); o < w->out[1]; o++) some_places(j, x, o0, o, 1, y + o * L);
+    const nck_window *w = &j->w;
+    int64_t lines = w->out[0] * w->out[1], L = j->lanes;
+    int64_t o[NCK_WINDOW_DIMS] = {item % lines / w->out[1], item % w->out[1]};
+    const float *x = (const float *)j->a->x + item / lines * nck_window_n_in(w) * L;
+    float *y = (float *)j->a->y + item * w->out[2] * L;
+    while (o[2] < w->out[2]) {
+        int64_t n = o[2] == j->low && j->low < j->high ? j->high - j->low : 1;
+        some_places(j, x, o, n, y + o[2] * L);
+        o[2] += n;
+    }
 }
 
-static void max_places(const lanes_job *j, const nck_window_grid *g, const float *x, int64_t o0, int64_t o1, int64_t n,
+static void max_places(const lanes_job *j, const nck_window_grid *g, const float *x, const int64_t *o, int64_t n,
                        float *y) {
-    (void)j, (void)o0, (void)o1;
+    (void)j, (void)o;
     nck_isa_get()->window->f32.max_lanes(y, x, g, n);
 }
 
-/* Sums in double, in the order of the taps. */
-static void average_places(const lanes_job *j, const nck_window_grid *g, const float *x, int64_t o0, int64_t o1,
-                           int64_t n, float *y) {
-    for (int64_t p = 0; p < n; p++, x += g->step, y += g->lanes) {
-        double sum[MOST_LANES] = {0}, count = nck_pool_count(&j->a->w, o0, o1 + p, 0, j->by);
-        for (int64_t a = 0; a < g->rows; a++)
-            for (int64_t t = 0; t < g->cols; t++) {
-                const float *from = x + a * g->row + t * g->col;
-                for (int64_t i = 0; i < g->lanes; i++) sum[i] += (double)from[i];
+typedef float eight_floats __attribute__((vector_size(32)));
+typedef double eight_doubles __attribute__((vector_size(64)));
+
+/* The sums of up to eight lanes of a place in double: of rows, then of columns. */
+static inline void sum_of_taps(const nck_window_grid *g, const float *x, size_t bytes, double *to) {
+    eight_doubles sum = {0};
+    for (int64_t t = 0; t < g->cols; t++) {
+        eight_doubles down = {0};
+        for (int64_t d = 0; d < g->depths; d++)
+            for (int64_t a = 0; a < g->rows; a++) {
+                eight_floats v = {0};
+                memcpy(&v, x + d * g->depth + a * g->row + t * g->col, bytes);
+                down += __builtin_convertvector(v, eight_doubles);
             }
-        for (int64_t i = 0; i < g->lanes; i++) y[i] = (float)(sum[i] / count);
+        sum += down;
+    }
+    memcpy(to, &sum, sizeof sum);
+}
+
+static void average_places(const lanes_job *j, const nck_window_grid *g, const float *x, const int64_t *o, int64_t n,
+                           float *y) {
+    for (int64_t p = 0; p < n; p++, x += g->step, y += g->lanes) {
+        double inverse = 1 / nck_pool_count(&j->w, o[0], o[1], o[2] + p, j->by);
+        for (int64_t i = 0; i < g->lanes; i += EIGHT) {
+            int64_t n_lanes = nc_min64(EIGHT, g->lanes - i);
+            double sum[EIGHT];
+            if (n_lanes == EIGHT)
+                sum_of_taps(g, x + i, sizeof(eight_floats), sum);
+            else
+                sum_of_taps(g, x + i, (size_t)n_lanes * sizeof *x, sum);
+            for (int64_t k = 0; k < n_lanes; k++) y[i + k] = (float)(sum[k] * inverse);
+        }
+    }
+}
+
+/* The last dim of a window without lanes of their own is the lanes. */
+static void take_lanes(lanes_job *j) {
+    const nck_window *v = &j->a->w;
+    j->w = *v, j->lanes = j->a->lanes;
+    if (j->lanes > 0) return;
+    j->w = (nck_window){{1}, {1}, {1}, {1}, {1}, {0}, {0}};
+    j->lanes = v->in[2];
+    for (int d = 1; d < NCK_WINDOW_DIMS; d++) {
+        j->w.in[d] = v->in[d - 1], j->w.k[d] = v->k[d - 1], j->w.out[d] = v->out[d - 1];
+        j->w.stride[d] = v->stride[d - 1], j->w.dil[d] = v->dil[d - 1];
+        j->w.pad[d] = v->pad[d - 1], j->w.pad_end[d] = v->pad_end[d - 1];
     }
 }
 
 static void run(lanes_job *j, nc_pool *pool) {
-    const nck_window *w = &j->a->w;
+    const nck_window *w = &j->w;
     int64_t end;
-    nck_window_places(w, 1, 0, &j->low, &end);
-    nck_window_places(w, 1, w->k[1] - 1, &end, &j->high);
-    pool = nc_pool_for(pool, j->a->planes * nck_window_n_out(w) * nck_window_n_k(w));
-    nc_parallel(pool, j->a->planes * w->out[0], line_item, j);
+    take_lanes(j);
+    nck_window_places(w, 2, 0, &j->low, &end);
+    nck_window_places(w, 2, w->k[2] - 1, &end, &j->high);
+    pool = nc_pool_for(pool, j->a->planes * nck_window_n_out(w) * nck_window_n_k(w) * j->lanes);
+    nc_parallel(pool, j->a->planes * w->out[0] * w->out[1], line_item, j);
 }
 
 void nck_pool_max_lanes(const nck_pool_args *a, nc_pool *pool) {

@@ -1,5 +1,6 @@
-/* kernels/cpu/pool/pool_lanes.h: pools of float planes (rows, columns, lanes) whose window has one lane: channels in
- * blocks. Parts of pool.h's, with the same bits. An item is a line of places. */
+/* kernels/cpu/pool/pool_lanes.h: pools of float planes with lanes: channels in blocks. Those of a plane (rows, columns,
+ * lanes) may also be its last dim, under a window of one. Parts of pool.h's, with the same bits. An item is a line of
+ * places. */
 #ifndef NCK_POOL_LANES_H
 #define NCK_POOL_LANES_H
 

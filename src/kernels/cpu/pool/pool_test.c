@@ -48,9 +48,21 @@ static const nck_window lines[] = {
             P                                                                                                       \
         }                                                                                                           \
     }
-    ALONG(11, 6, 3, 2, 1, 1),    ALONG(112, 56, 2, 2, 1, 0), ALONG(301, 151, 3, 2, 1, 1),
-    ALONG(40, 14, 4, 3, 1, 2),   ALONG(9, 9, 3, 1, 2, 2),    ALONG(5, 3, 4, 4, 1, 4),
-    ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),    ALONG(64, 32, 2, 2, 1, 0)};
+    ALONG(11, 6, 3, 2, 1, 1),  ALONG(112, 56, 2, 2, 1, 0),  ALONG(301, 151, 3, 2, 1, 1), ALONG(40, 14, 4, 3, 1, 2),
+    ALONG(9, 9, 3, 1, 2, 2),   ALONG(5, 3, 4, 4, 1, 4),     ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),
+    ALONG(64, 32, 2, 2, 1, 0), ALONG(1000, 111, 3, 9, 1, 0)};
+
+static const nck_window deep[] = {
+    {.in = {4, 5, 7},
+     .out = {4, 3, 4},
+     .k = {3, 3, 2},
+     .stride = {1, 2, 2},
+     .dil = {1, 1, 1},
+     .pad = {1, 1, 0},
+     .pad_end = {1, 1, 1}},
+    {.in = {5, 3, 4}, .out = {2, 3, 2}, .k = {2, 1, 3}, .stride = {2, 1, 1}, .dil = {2, 1, 1}},
+    {.in = {1, 2, 1}, .out = {3, 2, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dil = {1, 1, 1}, .pad = {1, 0, 0}},
+};
 
 /* Where tap t of the window of place o lies; false: in the padding. */
 static bool tap_at(const nck_window *w, const int64_t *o, int64_t t, int64_t *at) {
@@ -152,6 +164,41 @@ TEST(pool_lines_as_one_by_one) {
         }
     }
     CHECK(nck_isa_set_for_test(NULL));
+}
+
+/* x (planes, in..., lanes) beside a plane of each lane. */
+static void check_with_lanes(const nck_window *w, int64_t lanes, nc_pool *pool) {
+    int64_t n_in = nck_window_n_in(w), n_out = nck_window_n_out(w), planes = 2;
+    float *x = nc_alloc((size_t)(planes * n_in * lanes) * sizeof *x), *plane = nc_alloc((size_t)n_in * sizeof *plane);
+    float *max = nc_alloc((size_t)(planes * n_out * lanes) * sizeof *max);
+    float *mean = nc_alloc((size_t)(planes * n_out * lanes) * sizeof *mean);
+    nck_pool_args a = {.type = NC_FLOAT, .w = *w, .planes = planes, .lanes = lanes, .x = x, .y = max};
+    fill(x, planes * n_in * lanes);
+    nck_pool_max(&a, NULL, false, pool);
+    a.y = mean;
+    nck_pool_average(&a, NCK_POOL_BY_TAPS, pool);
+    for (int64_t i = 0; i < planes * lanes; i++) {
+        for (int64_t k = 0; k < n_in; k++) plane[k] = x[(i / lanes * n_in + k) * lanes + i % lanes];
+        for (int64_t k = 0; k < n_out; k++) {
+            int64_t o[NCK_WINDOW_DIMS], at = (i / lanes * n_out + k) * lanes + i % lanes;
+            nck_window_place(w, k, o);
+            CHECK(same(max[at], plain_max(w, plane, o)));
+            CHECK(same(mean[at], plain_average(w, plane, o)));
+        }
+    }
+    nc_free(x), nc_free(plane), nc_free(max), nc_free(mean);
+}
+
+TEST(pool_lanes_of_three_dims) {
+    nc_pool *pool = nc_pool_create(3);
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (size_t i = 0; i < sizeof deep / sizeof *deep; i++)
+            for (int64_t lanes = 1; lanes <= NCK_POOL_LANES; lanes += 5) check_with_lanes(&deep[i], lanes, pool);
+        for (int64_t lanes = 8; lanes <= NCK_POOL_LANES; lanes += 8) check_with_lanes(&lines[0], lanes, NULL);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_pool_destroy(pool);
 }
 
 TEST(pool_lanes_as_one_by_one) {

@@ -107,7 +107,7 @@ static void patch_rows(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
 /* ---- weights ---- */
 
 size_t nck_qconv_packed_bytes(const nck_qconv_args *a) {
-    if (is_depthwise(a)) return 0;
+    if (is_depthwise(a)) return nck_qconv_depth_packed_bytes(a->C, taps_of(a));
     return (size_t)a->group * nck_igemm_packed_b_bytes(terms_of(a), a->K / a->group);
 }
 
@@ -119,7 +119,10 @@ void nck_qconv_pack(const nck_qconv_args *a, void *dst, void *room) {
     int64_t K = terms_of(a), N = a->K / a->group, taps = taps_of(a), channels = a->C / a->group;
     size_t each = nck_igemm_packed_b_bytes(K, N);
     const int64_t dims[3] = {a->K, taps, channels}, from[3] = {K, 1, taps}, to[3] = {K, channels, 1};
-    if (is_depthwise(a)) return;
+    if (is_depthwise(a)) {
+        nck_qconv_depth_pack(a, taps, dst);
+        return;
+    }
     nck_copy(3, dims, 1, a->w, from, room, to, NULL);
     for (int64_t g = 0; g < a->group; g++)
         nck_igemm_pack_b(a->w_type, K, N, (const char *)room + g * N * K, 1, K, (char *)dst + (size_t)g * each, NULL);
@@ -137,7 +140,7 @@ static qconv_room room_of(const nck_qconv_args *a, bool packed) {
     size_t plane = (size_t)product(a->in, a->n_spatial), places = (size_t)product(a->out, a->n_spatial);
     r.y = a->last ? 0 : nc_align64((size_t)(a->N * a->C) * plane);
     r.packed = r.y + (a->last ? 0 : nc_align64((size_t)(a->N * a->K) * places * nc_dtype_bytes(a->y.type)));
-    r.order = r.packed + (packed ? 0 : nck_qconv_packed_bytes(a));
+    r.order = r.packed + (packed || is_depthwise(a) ? 0 : nck_qconv_packed_bytes(a));
     r.lanes = r.order + (packed ? 0 : nck_qconv_pack_room(a));
     r.depth = r.lanes + NCK_QCONV_LANES * nck_igemm_block_bytes(terms_of(a), true);
     r.all = r.depth + (a->group == 1 ? 0 : nck_qconv_depth_bytes(a->C, taps_of(a)));

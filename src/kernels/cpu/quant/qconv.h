@@ -25,8 +25,7 @@ typedef struct nck_qconv_args {
     nck_igemm_out y;
 } nck_qconv_args;
 
-/* 0: these weights are not packed. Reads w, its type, and the sizes of weights; room: for the weights in the order of
- * the pack. */
+/* Reads w, its type, the sizes of weights, strides and dilations; room: for the weights in the order of the pack. */
 size_t nck_qconv_packed_bytes(const nck_qconv_args *a);
 size_t nck_qconv_pack_room(const nck_qconv_args *a);
 void nck_qconv_pack(const nck_qconv_args *a, void *dst, void *room);

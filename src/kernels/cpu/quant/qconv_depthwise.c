@@ -2,7 +2,7 @@
  * side by side, so a tap is a row of x times a row of weights, element by element; a few places and as many channels as
  * the integer product has columns stay in registers over all taps, and some of these are stored as a tile of that
  * product. Where the ISA has a kernel for it, sums that become codes, of weights small enough, go four taps at a time
- * instead. Taps in the padding read a row of x's zero point. */
+ * instead. Taps in the padding read a row of x's zero point. Weights without zero points are laid out once. */
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/igemm_kernel.h"
 #include "kernels/cpu/isa.h"
@@ -22,14 +22,14 @@ enum {
 };
 
 typedef struct depth {
+    const nck_qconv_args *a;
     const nck_qconv_job *j;
     const nck_igemm_table *u;
     int32_t *w, *sums;          /* (taps, ld) with the zero points taken off; (ld) */
     uint8_t *zeros;             /* (ld): x's zero point */
     nck_igemm_columns *columns; /* of each tile */
     int64_t taps, ld;
-    /* by fours, else woven is NULL */
-    int8_t *woven; /* (ld / width, quads, 4 * width) */
+    int8_t *woven; /* by fours: (ld / width, quads, 4 * width) */
     int32_t *offset;
     float *scale;
     int64_t quads, width; /* width: a power of two */
@@ -45,13 +45,19 @@ static size_t depth_columns(int64_t C) {
     return nc_align64((size_t)nc_ceil_div(C, nck_isa_get()->igemm->nr) * sizeof(nck_igemm_columns));
 }
 
-static size_t depth_plain(int64_t C, int64_t taps) {
-    return nc_align64((size_t)depth_ld(C) * ((size_t)(taps + 1) * sizeof(int32_t) + 1));
+/* In front of laid out weights. */
+typedef struct depth_head {
+    _Alignas(64) bool woven; /* they fit the kernel that takes four taps at a time */
+} depth_head;
+
+size_t nck_qconv_depth_packed_bytes(int64_t C, int64_t taps) {
+    size_t numbers = (size_t)(taps + 1) * sizeof(int32_t), woven = (size_t)depth_quads(taps) * 4;
+    return sizeof(depth_head) + (size_t)depth_ld(C) * (numbers + woven);
 }
 
 size_t nck_qconv_depth_bytes(int64_t C, int64_t taps) {
-    return depth_columns(C) + depth_plain(C, taps) +
-           (size_t)depth_ld(C) * ((size_t)depth_quads(taps) * 4 + sizeof(int32_t) + sizeof(float));
+    return depth_columns(C) + nck_qconv_depth_packed_bytes(C, taps) +
+           (size_t)depth_ld(C) * (1 + sizeof(int32_t) + sizeof(float));
 }
 
 static int32_t depth_number(nc_dtype t, const void *p, int64_t i) {
@@ -60,9 +66,8 @@ static int32_t depth_number(nc_dtype t, const void *p, int64_t i) {
 }
 
 static void depth_weights(depth *d) {
-    const nck_qconv_args *a = d->j->a;
+    const nck_qconv_args *a = d->a;
     memset(d->w, 0, (size_t)(d->ld * (d->taps + 1)) * sizeof *d->w);
-    memset(d->zeros, a->x_zero ? *(const uint8_t *)a->x_zero : 0, (size_t)d->ld);
     for (int64_t c = 0; c < a->C; c++) {
         int32_t zero = depth_number(a->w_type, a->w_zero, a->w_zeros > 1 ? c : 0);
         for (int64_t t = 0; t < d->taps; t++) {
@@ -150,7 +155,7 @@ static void depth_point_columns(const depth *d, const uint8_t *x, const int64_t 
 
 /* Quads from place to place, see depth. */
 static int64_t depth_next(const depth *d) {
-    const nck_qconv_args *a = d->j->a;
+    const nck_qconv_args *a = d->a;
     int last = a->n_spatial - 1;
     int64_t stride = a->stride[last];
     bool columns = d->u->depth_form == NCK_DEPTH_DOTS && d->taps == SIDE * SIDE && a->window[last] == SIDE;
@@ -159,13 +164,14 @@ static int64_t depth_next(const depth *d) {
 
 /* Do the channels of the width that begins at `first` stand twice? */
 static bool depth_twice(const depth *d, int64_t first) {
-    return d->u->depth_twice && 2 * (d->j->a->C - first) <= d->width;
+    return d->u->depth_twice && 2 * (d->a->C - first) <= d->width;
 }
 
 /* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
 static bool depth_weave(depth *d) {
-    int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
+    int64_t C = d->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
     nck_depth_form form = d->u->depth_form;
+    if (width == 0) return false;
     for (int64_t t = 0; t < d->taps; t++) {
         const int32_t *w = d->w + t * d->ld, *other = t % 2 == 1 ? w - d->ld : t + 1 < d->taps ? w + d->ld : w;
         if (form == NCK_DEPTH_PAIRS ? !depth_is_exact(w, other, C) : !depth_is_byte(w, C)) return false;
@@ -190,10 +196,9 @@ static bool depth_weave(depth *d) {
 static bool depth_by_fours(depth *d) {
     const nck_qconv_args *a = d->j->a;
     int nr = d->u->nr;
-    d->quads = depth_quads(d->taps), d->width = d->u->depth_width, d->next = depth_next(d);
     float most = (float)d->taps * 128 * 128;
     d->near = most < SMALL;
-    if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
+    if (a->y.type != NC_UINT8 && a->y.type != NC_INT8) return false;
     memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
     memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
     uint32_t moved = depth_flip(d) == 0 ? 0 : d->u->depth_form == NCK_DEPTH_DOTS ? (uint32_t)-128 : 128;
@@ -267,17 +272,42 @@ static void depth_item(void *ctx, int64_t item) {
     }
 }
 
+/* Weights laid out at `packed`, or to be. */
+static depth depth_of(const nck_qconv_args *a, int64_t taps, depth_head *packed) {
+    depth d = {.a = a, .u = nck_isa_get()->igemm, .taps = taps, .ld = depth_ld(a->C), .quads = depth_quads(taps)};
+    d.width = d.u->depth_width, d.next = depth_next(&d);
+    d.w = (int32_t *)(packed + 1), d.sums = d.w + taps * d.ld, d.woven = (int8_t *)(d.sums + d.ld);
+    return d;
+}
+
+void nck_qconv_depth_pack(const nck_qconv_args *a, int64_t taps, void *dst) {
+    depth_head *head = dst;
+    depth d = depth_of(a, taps, head);
+    depth_weights(&d);
+    memset(head, 0, sizeof *head);
+    head->woven = depth_weave(&d);
+}
+
+static bool depth_is_packed(const nck_qconv_args *a) {
+    for (int64_t k = 0; k < a->w_zeros && a->w_packed; k++)
+        if (depth_number(a->w_type, a->w_zero, k) != 0) return false;
+    return a->w_packed != NULL;
+}
+
 void nck_qconv_depthwise(const nck_qconv_job *j, int64_t taps, char *room, nc_pool *pool) {
     const nck_qconv_args *a = j->a;
-    depth d = {.j = j, .u = nck_isa_get()->igemm, .taps = taps, .ld = depth_ld(a->C)};
+    bool packed = depth_is_packed(a);
+    depth_head *head = (depth_head *)(packed ? (char *)(uintptr_t)a->w_packed : room);
+    if (!packed) nck_qconv_depth_pack(a, taps, head);
+    room += nck_qconv_depth_packed_bytes(a->C, taps);
+    depth d = depth_of(a, taps, head);
     int32_t x_zero = depth_number(a->x_type, a->x_zero, 0);
+    d.j = j;
     d.columns = (nck_igemm_columns *)room, room += depth_columns(a->C);
-    d.w = (int32_t *)room, d.sums = d.w + taps * d.ld, d.zeros = (uint8_t *)(d.sums + d.ld);
-    room += depth_plain(a->C, taps);
-    d.offset = (int32_t *)room, d.scale = (float *)(d.offset + d.ld), d.woven = (int8_t *)(d.scale + d.ld);
-    depth_weights(&d);
+    d.offset = (int32_t *)room, d.scale = (float *)(d.offset + d.ld), d.zeros = (uint8_t *)(d.scale + d.ld);
+    memset(d.zeros, a->x_zero ? *(const uint8_t *)a->x_zero : 0, (size_t)d.ld);
     for (int64_t c = 0; c < a->C; c += d.u->nr)
         d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, INFINITY, d.sums + c, &d.columns[c / d.u->nr]);
-    if (!depth_by_fours(&d)) d.woven = NULL;
+    if (!head->woven || !depth_by_fours(&d)) d.woven = NULL;
     nc_parallel(pool, a->N * (j->places / a->out[a->n_spatial - 1]), depth_item, &d);
 }

@@ -18,7 +18,10 @@ typedef struct nck_qconv_job {
 
 int64_t nck_qconv_row(const nck_qconv_args *a, int64_t at, int64_t tap);
 
-/* One channel for each group: the room that it needs, and the convolution. */
+/* One channel for each group: its weights as they are kept, the room that it needs, and the convolution, which uses
+ * w_packed where weights have no zero points. */
+size_t nck_qconv_depth_packed_bytes(int64_t C, int64_t taps);
+void nck_qconv_depth_pack(const nck_qconv_args *a, int64_t taps, void *dst);
 size_t nck_qconv_depth_bytes(int64_t C, int64_t taps);
 void nck_qconv_depthwise(const nck_qconv_job *j, int64_t taps, char *room, nc_pool *pool);
 

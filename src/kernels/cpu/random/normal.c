@@ -1,11 +1,10 @@
-/* kernels/cpu/random/normal.c: normal numbers by Box and Muller from the words of a Philox block, two of each pair, and
+/* kernels/cpu/random/normal.c: normal numbers from the words of a Philox block (normal_text.h), and
  * draws from rows of unnormalised log-probabilities; see philox.h. */
 #include "kernels/cpu/random/philox.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/random/normal_text.h"
 #include "kernels/cpu/random/philox_text.h"
-
-#include <math.h>
 
 enum { ITEM_BLOCKS = 2048 };
 
@@ -20,11 +19,7 @@ typedef struct normal_job {
 static void four_normals(const nck_rng *rng, uint64_t block, double out[4]) {
     uint32_t w[4];
     nck_philox4(rng->seed, rng->node_id, rng->step, block, w);
-    for (int k = 0; k < 4; k += 2) {
-        double r = sqrt(-2 * log(((double)w[k] + 1) * 0x1p-32)), angle = 6.283185307179586 * (double)w[k + 1] * 0x1p-32;
-        out[k] = r * cos(angle);
-        out[k + 1] = r * sin(angle);
-    }
+    nck_draw_normals(w, out);
 }
 
 static void normal_item(void *ctx, int64_t item) {
@@ -54,9 +49,12 @@ void nck_random_normal(nc_dtype type, int64_t n, nck_rng rng, double mean, doubl
 void nck_random_classes(int64_t n_rows, int64_t n_classes, int64_t n_samples, nck_rng rng, const double *logits,
                         double *sums, int64_t *y) {
     for (int64_t r = 0; r < n_rows; r++, logits += n_classes) {
-        double most = -INFINITY, total = 0;
+        double most = -INFINITY, total = 0, before = 0, piece = 0;
         for (int64_t k = 0; k < n_classes; k++) most = fmax(most, logits[k]);
-        for (int64_t k = 0; k < n_classes; k++) sums[k] = total += exp(logits[k] - most);
+        for (int64_t k = 0; k < n_classes; k++) {
+            if (k % NCK_DRAW_PIECE == 0) before = total, piece = 0;
+            sums[k] = total = before + (piece += nck_draw_exp(logits[k] - most));
+        }
         for (int64_t i = 0; i < n_samples; i++) {
             uint32_t w[4];
             uint64_t at = (uint64_t)(rng.first + r * n_samples + i);

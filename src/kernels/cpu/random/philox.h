@@ -19,6 +19,8 @@ void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, doubl
 /* y (n), normal with that mean and deviation; element i takes a word of block i / 4 as uniform numbers do. */
 void nck_random_normal(nc_dtype type, int64_t n, nck_rng rng, double mean, double scale, void *y, nc_pool *pool);
 
+/* Shares of classes are summed piece by piece, and the pieces then: a device may take pieces side by side. */
+enum { NCK_DRAW_PIECE = 64 };
 /* y (n_rows, n_samples): classes drawn with probabilities exp(logits (n_rows, n_classes)), which need not sum to 1.
  * sums holds n_classes; n_classes is at least 1. */
 void nck_random_classes(int64_t n_rows, int64_t n_classes, int64_t n_samples, nck_rng rng, const double *logits,

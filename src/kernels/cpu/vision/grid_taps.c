@@ -49,9 +49,9 @@ static double cubic_slope(double x) {
 
 /* The coordinate in pixels; *step: how it moves with g. */
 static double pixel_of(const nck_grid_sample *s, double g, int64_t d, double *step) {
-    double x = s->align_corners ? (g + 1) / 2 * (double)(d - 1) : ((g + 1) * (double)d - 1) / 2;
+    double x = s->in_pixels ? g : s->align_corners ? (g + 1) / 2 * (double)(d - 1) : ((g + 1) * (double)d - 1) / 2;
     double edge = s->align_corners ? 0 : -0.5, lo = edge, hi = (double)(d - 1) - edge;
-    *step = (double)(s->align_corners ? d - 1 : d) / 2;
+    *step = s->in_pixels ? 1 : (double)(s->align_corners ? d - 1 : d) / 2;
     if (s->mode == NCK_SAMPLE_NEAREST) x = rint(x);
     if (!(x >= lo && x <= hi)) {
         /* Cubic weights change outside, where the lines of their four pixels still differ. */

@@ -16,7 +16,7 @@ enum { NCK_SAMPLE_MAX_DIMS = 3 };
 typedef struct nck_grid_sample {
     nck_sample_mode mode;
     nck_sample_padding padding;
-    bool align_corners;
+    bool align_corners, in_pixels; /* in_pixels: the grid counts in pixels, the first is at 0 */
     const nc_tensor *x, *grid, *y;
     const nc_tensor *dx, *dgrid; /* of the gradient, as x and grid; NULL: not asked for. y is then what arrives */
 } nck_grid_sample;
