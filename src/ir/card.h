@@ -169,20 +169,23 @@ struct nc_card {
     const char *doc;
     const nc_op_version *versions;
     unsigned traits;
+    int n_updates; /* with NC_IN_PLACE */
     /* Attributes (a string or strings) that name values of the node's graph, ended by NULL: those values are inputs
      * too, behind the ones that a file gives, in this order. Files have the names alone, the text form both. */
     const char *const *names_values;
     const void *own; /* what tells this card from the others that its hooks serve; of the type that the hooks expect */
-    int n_updates;   /* with NC_IN_PLACE */
-    int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
-    unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
-    unsigned apart_in; /* bit i: input i keeps its type where the others become narrow (a mask; transform/mixed.h) */
-    unsigned host_sub_in,
-        host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
-
+    unsigned host_in; /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+    int16_t lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
+    uint16_t apart_in; /* bit i: input i keeps its type where the others become narrow (a mask; transform/mixed.h) */
+    uint8_t host_sub_in, host_sub_out; /* NC_CONTROL: the same of the subgraphs (counter, condition) */
+    int8_t epilogue_in;                /* of with_body */
+    bool zero_grad;                    /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     unsigned
         dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
+    unsigned no_grad_in;  /* bit i: input i never has a gradient (indices, shapes, masks) */
+    unsigned settings_in; /* bit i: input i is no weight, though it may have a gradient (class weights, running
+                             statistics, tables of angles): it trains only when it is named */
     bool (*is_identity)(
         const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
     /* n puts the axes of input 0, of `rank` dims, in another order and does nothing else: axis k of output 0 is
@@ -196,7 +199,6 @@ struct nc_card {
     /* The form of it whose kernels do element formulas to output 0 (subgraph `body`, its input 0 is that output): the
      * same attributes and inputs, from its epilogue_in on further ones for the body. NULL: there is none. */
     const struct nc_card *with_body;
-    int epilogue_in;
     const struct nc_card *group; /* its nodes that share input 0 as one: input 1 of each behind it, an output each */
     bool (*is_random)(
         const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
@@ -208,11 +210,7 @@ struct nc_card {
     nc_code (*grad)(nc_grad *g); /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
     const char *grad_form; /* without grad: the op of domain nacre with the same inputs, attributes and outputs, and one
                               output more, what its gradient needs of the forward pass; or NULL */
-    unsigned no_grad_in;   /* bit i: input i never has a gradient (indices, shapes, masks) */
-    unsigned settings_in;  /* bit i: input i is no weight, though it may have a gradient (class weights, running
-                              statistics, tables of angles): it trains only when it is named */
     const char *no_grad;   /* why numbers that go through have no gradient: asking for one is an error that says so */
-    bool zero_grad;        /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
                          nc_value **out); /* into simpler, differentiable ops; fills out */
     const struct nc_binding *rows; /* the host's kernels of a card that is in no table of ops/ (custom ops), ended by

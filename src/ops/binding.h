@@ -78,9 +78,12 @@ typedef struct nc_dyn {
  * new shape never means planning again, and may book workspace where it does. */
 typedef struct nc_binding {
     const char *op, *domain; /* domain NULL: ai.onnx */
-    int since;               /* first opset version of the op it serves; 0: all */
-    int until;               /* last; 0: no end */
-    nc_kernel_kind kind;
+    int16_t since, until;    /* first and last opset version of the op it serves; 0: all, no end */
+    uint8_t kind;            /* nc_kernel_kind */
+    bool sized;              /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
+    /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
+     * stand beside it (plan/lower_casts.c). */
+    uint8_t half_in, half_out;
     nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
@@ -95,10 +98,6 @@ typedef struct nc_binding {
     /* By dims, strides and alignment of the call; the bytes of its tensors are not read. NULL: always. */
     bool (*guard)(const void *state, const nc_call *c);
     const char *when; /* with guard: for which calls, in a few words */
-    bool sized;       /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
-    /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
-     * stand beside it (plan/lower_casts.c). */
-    uint8_t half_in, half_out;
     /* How its last run went where it has several ways, and why not by the others, in a few words. NULL: one way. */
     void (*tell)(const void *state, char *text, size_t bytes);
 } nc_binding;

@@ -64,7 +64,7 @@ static void add_grad(const nc_card *card, grad_card *g) {
                         .domain = "nacre",
                         .doc = "dY times the derivative of the op it is named after.",
                         .versions = g->versions,
-                        .lane = lane->grad + 1,
+                        .lane = (int16_t)(lane->grad + 1),
                         .lane_params = {card->lane_params[0], card->lane_params[1]},
                         .traits = NC_ELEMENTWISE,
                         .decompose = nc_lane_grad_decompose};
