@@ -8,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_INPUT = 1 << 17, MAX_INS = 5 };
+enum { MAX_INPUT = 1 << 18, MAX_INS = 5 };
 
 typedef struct row {
     const char *name, *type;
     const char *body;
     const char *outs;
-    const char *ins[MAX_INS]; /* names; those of f32 end in _f */
+    const char *ins[MAX_INS]; /* names; those of f32 end in _f, of bools in _b */
     int64_t dims[MAX_INS][4];
     bool served; /* by cuDNN */
 } row;
@@ -90,25 +90,115 @@ static const row rows[] = {
      "y = nacre.AttentionDropout<ratio = 0.2>(q, k, v, , , , , z) @random=3"
      " a, b, c = nacre.AttentionDropoutGrad<ratio = 0.2>(q, k, v, , , , , d, , , z) @random=3",
      "y, a, b, c", QKVD, ALL(1, 1, 256, 256, 8), true},
-    {"capped", "float16", "y = Attention<softcap = 2.0>(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 8), false},
+    {"capped", "float16", "y = Attention<softcap = 0.5>(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 8), true},
+    {"lengths", "float16", "y = Attention(q, k, v, , , , n)", "y", {"q", "k", "v"}, ALL(2, 1, 256, 256, 8), true},
+    {"lengths_causal",
+     "bfloat16",
+     "y = Attention<is_causal = 1>(q, k, v, , , , n)",
+     "y",
+     {"q", "k", "v"},
+     {{2, 2, 256, 16}, {2, 1, 260, 16}, {2, 1, 260, 16}},
+     true},
+    {"lengths_capped_window",
+     "float16",
+     "y = Attention<is_causal = 1, left_window_size = 30, softcap = 2.0>(q, k, v, , , , n)",
+     "y",
+     {"q", "k", "v"},
+     ALL(2, 1, 200, 400, 8),
+     true},
+    {"window",
+     "float16",
+     "y = Attention<left_window_size = 20, right_window_size = 9>(q, k, v)",
+     "y",
+     {"q", "k", "v"},
+     ALL(1, 1, 260, 256, 8),
+     true},
+    {"window_beyond",
+     "float16",
+     "y = Attention<is_causal = 1, left_window_size = 20>(q, k, v)",
+     "y",
+     {"q", "k", "v"},
+     ALL(1, 1, 300, 256, 8),
+     true},
+    {"window_past",
+     "bfloat16",
+     "y, r, t = Attention<is_causal = 1, left_window_size = 70>(q, k, v, , d, e)",
+     "y",
+     {"q", "k", "v", "d", "e"},
+     {{1, 1, 256, 8}, {1, 1, 256, 8}, {1, 1, 256, 8}, {1, 1, 40, 8}, {1, 1, 40, 8}},
+     true},
+    {"seen",
+     "float16",
+     "y = Attention(q, k, v, m_b)",
+     "y",
+     {"q", "k", "v", "m_b"},
+     {{1, 4, 256, 8}, {1, 4, 256, 8}, {1, 4, 256, 8}, {1, 1, 256, 256}},
+     true},
+    {"seen_of_batch",
+     "bfloat16",
+     "y = Attention<is_causal = 1>(q, k, v, m_b)",
+     "y",
+     {"q", "k", "v", "m_b"},
+     {{2, 2, 256, 16}, {2, 1, 256, 16}, {2, 1, 256, 16}, {2, 1, 1, 256}},
+     true},
+    {"seen_lengths",
+     "float16",
+     "y = Attention(q, k, v, m_b, , , n)",
+     "y",
+     {"q", "k", "v", "m_b"},
+     {{2, 1, 256, 8}, {2, 1, 256, 8}, {2, 1, 256, 8}, {1, 1, 1, 200}},
+     true},
+    {"seen_by_heads",
+     "float16",
+     "y = Attention(q, k, v, m_b)",
+     "y",
+     {"q", "k", "v", "m_b"},
+     {{1, 2, 256, 8}, {1, 2, 256, 8}, {1, 2, 256, 8}, {1, 2, 256, 256}},
+     false},
+    {"back_seen",
+     "bfloat16",
+     "a, b, c = nacre.AttentionGrad<is_causal = 1>(q, k, v, m_b, , , , d)",
+     "a, b, c",
+     {"q", "k", "v", "m_b", "d"},
+     {{2, 2, 256, 16}, {2, 2, 256, 16}, {2, 2, 256, 16}, {2, 1, 1, 256}, {2, 2, 256, 16}},
+     true},
+    {"back_seen_kept",
+     "float16",
+     "y = Attention(q, k, v, m_b) a, b, c = nacre.AttentionGrad(q, k, v, m_b, , , , d)",
+     "y, a, b, c",
+     {"q", "k", "v", "m_b", "d"},
+     {{1, 4, 256, 8}, {1, 4, 256, 8}, {1, 4, 256, 8}, {1, 1, 256, 256}, {1, 4, 256, 8}},
+     true},
+    {"back_window", "float16",
+     "a, b, c = nacre.AttentionGrad<is_causal = 1, left_window_size = 30>(q, k, v, , , , , d)", "a, b, c", QKVD,
+     ALL(1, 1, 256, 256, 8), true},
     {"odd", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 12), false},
     {"short", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 64, 64, 8), false},
 };
 
 static const char *text_of(const row *r) {
     static char text[4096];
-    int at = snprintf(text, sizeof text, "<opset: \"\" 24, \"nacre\" 1> g (");
+    int at = snprintf(text, sizeof text, "<opset: \"\" 25, \"nacre\" 1> g (");
     for (int i = 0; i < MAX_INS && r->ins[i] != NULL; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%s[%d,%d,%d,%d] %s", i > 0 ? ", " : "",
-                       strstr(r->ins[i], "_f") != NULL ? "float" : r->type, (int)r->dims[i][0], (int)r->dims[i][1],
-                       (int)r->dims[i][2], (int)r->dims[i][3], r->ins[i]);
-    snprintf(text + at, sizeof text - (size_t)at, ") => (%s) <const int64[2] z = {5, 9}> { %s }", r->outs, r->body);
+                       strstr(r->ins[i], "_f") != NULL   ? "float"
+                       : strstr(r->ins[i], "_b") != NULL ? "bool"
+                                                         : r->type,
+                       (int)r->dims[i][0], (int)r->dims[i][1], (int)r->dims[i][2], (int)r->dims[i][3], r->ins[i]);
+    snprintf(text + at, sizeof text - (size_t)at,
+             ") => (%s) <const int64[2] z = {5, 9}, const int64[2] n = {180, 0}> { %s }", r->outs, r->body);
     return text;
+}
+
+/* Of eight rows of a mask one sees nobody, and another no key before the 150th. */
+static bool seen_at(int64_t line, int64_t column, float draw) {
+    return line % 8 == 1 ? false : line % 8 == 0 ? column >= 150 : draw > -0.5f;
 }
 
 static void feed(model *m, const row *r) {
     static uint16_t halves[MAX_INS][MAX_INPUT];
     static float floats[MAX_INS][MAX_INPUT];
+    static bool bools[MAX_INPUT];
     bool bf16 = r->type[0] == 'b';
     for (int i = 0; i < MAX_INS && r->ins[i] != NULL; i++) {
         int64_t n = 1;
@@ -118,6 +208,11 @@ static void feed(model *m, const row *r) {
         for (int64_t k = 0; k < n; k++)
             halves[i][k] = bf16 ? nc_f32_to_bf16(floats[i][k]) : nc_f32_to_f16(floats[i][k]);
         bool wide = strstr(r->ins[i], "_f") != NULL;
+        if (strstr(r->ins[i], "_b") != NULL) {
+            for (int64_t k = 0; k < n; k++) bools[k] = seen_at(k / r->dims[i][3], k % r->dims[i][3], floats[i][k]);
+            model_input(m, r->ins[i], NACRE_BOOL, 4, r->dims[i], bools);
+            continue;
+        }
         model_input(m, r->ins[i],
                     wide   ? NACRE_FLOAT
                     : bf16 ? NACRE_BFLOAT16
@@ -318,8 +413,8 @@ static void explains_dnn(model *m) {
               standins ? "way: cuDNN's kernel\n" : "way: ");
 }
 static void explains_own(model *m) {
-    check_way(m, "<softcap = 2.0>", 256, "way: chosen by the sizes of a run",
-              "way: Nacre's own kernel by tiles; not cuDNN's: the scores have a cap");
+    check_way(m, "<is_causal = 1>", 64, "way: chosen by the sizes of a run",
+              "way: Nacre's own kernel by tiles; not cuDNN's: few scores");
 }
 TEST(cuda_attention_explains_that_cudnn_was_taken) { model_on_cuda(explains_dnn); }
 TEST(cuda_attention_explains_why_cudnn_was_not_taken) { model_on_cuda(explains_own); }

@@ -113,7 +113,9 @@ static void print_attention(void) {
     static const nc_dtype halves[] = {NC_FLOAT16, NC_BFLOAT16}, floats[] = {NC_FLOAT, NC_DOUBLE};
     static const int cols[] = {32, 64, 128, 256};
     char define[160];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = i ? NC_BOOL : NC_UNDEFINED}, define, sizeof define);
+        print_file(NCK_CUDA_TEXT_attention_seen, halves[i], define, "seen_lens seen_bias seen_mend");
         for (int k = 0; k < 4; k++) {
             nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];
             nck_cuda_attn_form form = {.cols = cols[k], .mask = mask, .softcap = k == 2, .drops = k == i};
@@ -126,6 +128,7 @@ static void print_attention(void) {
             print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
             print_attention_grad(floats[i], &form);
         }
+    }
 }
 
 /* Attention of few queries: every number of rows and of columns. */

@@ -83,7 +83,7 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
         file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few ||
-        file == NCK_CUDA_TEXT_attention_bulk)
+        file == NCK_CUDA_TEXT_attention_bulk || file == NCK_CUDA_TEXT_attention_seen)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));
     if (file == NCK_CUDA_TEXT_attention_few || file == NCK_CUDA_TEXT_attention_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_few_head));
