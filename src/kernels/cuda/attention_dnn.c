@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_SCORES = 1 << 16, STEP = 128, ALIGNMENT = 256, THREADS = 256, LEAST_SHARING = 4 };
+enum { LEAST_SCORES = 1 << 16, STEP = 128, ALIGNMENT = 256, THREADS = 256, LEAST_SHARING = 4, MOST_BY = 1000 };
 static const int64_t most_scores = (int64_t)5 << 28; /* elements of a workspace that holds gradients of scores */
 static const int64_t slack = 16 << 20;               /* of cuDNN's own workspaces */
 
@@ -18,7 +18,8 @@ typedef struct asked {
     const nck_cuda_attn *kernel;
     nck_cuda_attn_seen seen;
     nck_cuda_attn_drop drop;
-    bool draws; /* who stays has to be drawn first */
+    bool draws;  /* who stays has to be drawn first */
+    double keep; /* what a mask has for who stays: what it is multiplied by, as its type holds it */
 } asked;
 
 /* ---- the key ---- */
@@ -30,22 +31,29 @@ static bool strides_of(const nck_cuda_attn_operand *o, int64_t *out) {
            (uintptr_t)o->data % NC_CUDA_DNN_ALIGNMENT == 0;
 }
 
-/* A mask of bools is added as numbers that are made of it, unless they were nearly as many as the scores. */
+/* Masks of bools are added as numbers that are made of them, unless those were nearly as many as the scores. */
+static bool pays(const nck_cuda_attn_args *a) {
+    const int64_t dims[3] = {a->n_batch, a->q_heads, a->n_queries};
+    int64_t shared = 1;
+    for (int i = 0; i < 3; i++) shared *= a->mask_strides[i] == 0 ? dims[i] : 1;
+    return shared >= LEAST_SHARING;
+}
+
 static const char *mask_of(const asked *c, nck_attn_key *key) {
     const nck_cuda_attn_args *a = &c->seen.a;
-    const int64_t dims[4] = {a->n_batch, a->q_heads, a->n_queries, a->n_keys}, *own = c->seen.dims;
+    const int64_t dims[4] = {a->n_batch, a->q_heads, a->n_queries, a->n_keys};
     nc_dtype t = c->kernel->type, mask = c->kernel->mask;
-    bool bools = c->seen.first != NULL;
+    bool made = c->seen.bias != NULL;
     if (a->mask == NULL) return NULL;
-    if (bools && own[0] * own[1] * own[2] * LEAST_SHARING > dims[0] * dims[1] * dims[2]) return "a mask for each head";
-    if (!bools && ((mask != t && mask != NC_FLOAT) || a->mask_cols != a->n_keys || a->mask_strides[3] != 1 ||
-                   (uintptr_t)a->mask % NC_CUDA_DNN_ALIGNMENT != 0))
+    if (mask == NC_BOOL && !pays(a)) return "a mask of bools for each head";
+    if (mask != NC_BOOL && ((mask != t && mask != NC_FLOAT) || a->mask_cols != a->n_keys || a->mask_strides[3] != 1 ||
+                            (uintptr_t)a->mask % NC_CUDA_DNN_ALIGNMENT != 0))
         return "a mask of another type or of fewer columns";
-    key->mask = bools ? t : mask;
+    key->mask = mask == NC_BOOL ? t : mask;
     int64_t step = 1;
     for (int i = 3; i >= 0; i--) {
-        key->mask_dims[i] = i == 3 || a->mask_strides[i] != 0 ? dims[i] : 1;
-        key->mask_strides[i] = !bools && a->mask_strides[i] != 0 ? a->mask_strides[i] : step;
+        key->mask_dims[i] = i == 3 ? dims[3] : made ? c->seen.dims[i] : a->mask_strides[i] != 0 ? dims[i] : 1;
+        key->mask_strides[i] = !made && a->mask_strides[i] != 0 ? a->mask_strides[i] : step;
         step = key->mask_strides[i] * key->mask_dims[i];
     }
     return NULL;
@@ -77,7 +85,7 @@ static const char *drops_of(const asked *c, nck_attn_key *key) {
     const nck_cuda_attn_drop *d = &c->drop;
     if (d->state == NULL) return NULL;
     key->drops = d->keep != NULL ? 1 : d->pair != NULL ? 2 : 0;
-    if (!key->drops || !(d->ratio < 1)) return "dropout of many scores, or of all";
+    if (!key->drops || !(d->ratio < 1) || d->by > MOST_BY) return "dropout of many scores, or of nearly all";
     if (key->drops == 2) memcpy(&key->ratio, &d->ratio, sizeof key->ratio);
     return key->drops == 2 && !fits_back(&c->seen.a) ? no_way_back : NULL; /* what it draws nobody else knows */
 }
@@ -106,7 +114,7 @@ static const char *key_of(const asked *c, nck_attn_key *key) {
 
 /* What plans read from the host while they are queued. */
 typedef struct numbers {
-    float scale, cap, lowest, one, kept_by;         /* one: with dropout the part of shares that stays */
+    float scale, cap, lowest, one, kept_by;         /* one: with cuDNN\'s draws the part that stays */
     float left;                                     /* how many keys before its own place a query sees, and that one, */
     int32_t n_queries, n_keys, left_of_lens, right; /* or before its place among those of its batch */
 } numbers;
@@ -116,8 +124,8 @@ static numbers numbers_of(const asked *c) {
     return (numbers){.scale = (float)a->scale,
                      .cap = (float)a->softcap,
                      .lowest = -INFINITY,
-                     .one = c->drop.state != NULL ? (float)(1 - c->drop.ratio) : 1,
-                     .kept_by = (float)c->drop.by,
+                     .one = c->drop.pair != NULL ? (float)(1 - c->drop.ratio) : 1,
+                     .kept_by = (float)(c->drop.by / c->keep),
                      .left = (float)(a->left + 1 - a->offset),
                      .n_queries = (int32_t)a->n_queries,
                      .n_keys = (int32_t)a->n_keys,
@@ -152,7 +160,7 @@ static nc_cuda_dnn_call call_of(const nck_attn_key *key, const asked *from, cons
     give(&c, NCK_ATTN_V, a->v.data), give(&c, NCK_ATTN_Y, a->y.data);
     give(&c, NCK_ATTN_SCALE, &n->scale);
     if (key->capped) give(&c, NCK_ATTN_CAP, &n->cap);
-    if (key->mask != NC_UNDEFINED) give(&c, NCK_ATTN_BIAS, from->seen.first != NULL ? from->seen.bias : a->mask);
+    if (key->mask != NC_UNDEFINED) give(&c, NCK_ATTN_BIAS, from->seen.bias != NULL ? from->seen.bias : a->mask);
     if (key->stats) give(&c, NCK_ATTN_STATS, a->stats);
     give_bounds(&c, key, &from->seen, n);
     if (key->drops) give(&c, NCK_ATTN_KEPT_BY, &n->kept_by);
@@ -178,13 +186,18 @@ size_t nck_cuda_attn_dnn_room(const nck_cuda_attn *k, const nck_cuda_attn_args *
     return bytes_draws(k, a) + nck_cuda_attn_seen_room(k, a, mask_rows);
 }
 
-/* room: see above. */
-static asked ask(const nck_cuda_attn *k, const nck_cuda_attn_args *a, char *room) {
+/* room: see above. back: cuDNN's gradient reads a mask by its strides alone, so that each query needs its row. */
+static asked ask(const nck_cuda_attn *k, const nck_cuda_attn_args *a, bool back, char *room) {
     size_t drawn = a->drop.state != NULL ? bytes_draws(k, a) : 0;
-    asked c = {.kernel = k, .drop = a->drop, .draws = drawn > 0};
+    asked c = {.kernel = k, .drop = a->drop, .draws = drawn > 0, .keep = 1};
+    float by = (float)a->drop.by;
     if (c.draws && k->dnn_draws) c.drop.pair = (const int64_t *)(const void *)room;
-    if (c.draws && !k->dnn_draws) c.drop.keep = room;
-    c.seen = nck_cuda_attn_seen_of(k, a, room + bytes_draws(k, a));
+    if (c.draws && !k->dnn_draws) {
+        c.drop.keep = room;
+        c.keep =
+            (double)(k->type == NC_FLOAT16 ? nc_f16_to_f32(nc_f32_to_f16(by)) : nc_bf16_to_f32(nc_f32_to_bf16(by)));
+    }
+    c.seen = nck_cuda_attn_seen_of(k, a, back, room + bytes_draws(k, a));
     return c;
 }
 
@@ -192,7 +205,8 @@ static nc_code draw(nck_cuda_at at, const asked *c) {
     const nck_cuda_attn_args *a = &c->seen.a;
     nck_cuda_attn_drop d = c->drop;
     int64_t n = a->n_batch * a->q_heads * a->n_queries * a->n_keys;
-    void *args[] = {&n, &d.state, &d.node, &d.limit, &d.keep}, *of_pair[] = {&d.state, &d.node, &d.pair};
+    double keep = c->keep;
+    void *args[] = {&n, &d.state, &d.node, &d.limit, &keep, &d.keep}, *of_pair[] = {&d.state, &d.node, &d.pair};
     if (c->kernel->dnn_draws) return nck_cuda_launch(at, c->kernel->draw, 1, 1, of_pair);
     return nck_cuda_launch(at, c->kernel->draw, nck_cuda_blocks(at.device, n / 8, THREADS), THREADS, args);
 }
@@ -216,7 +230,7 @@ static const char *run_forward(nck_cuda_at at, const asked *c) {
 }
 
 const char *nck_cuda_attn_dnn_run(nck_cuda_at at, const nck_cuda_attn *k, const nck_cuda_attn_args *args, void *room) {
-    asked c = ask(k, args, room);
+    asked c = ask(k, args, false, room);
     return run_forward(at, &c);
 }
 
@@ -263,10 +277,11 @@ const char *nck_cuda_attn_dnn_grad_run(nck_cuda_at at, const nck_cuda_attn *k, c
     int64_t S = g->a.n_queries, H = g->a.q_heads;
     nck_attn_key key;
     if (cuda == NULL || cuda->dnn == NULL) return no_dnn;
-    asked c = ask(k, &g->a, (char *)workspace + bytes_before_room(&g->a));
+    char *room = (char *)workspace + bytes_before_room(&g->a);
+    asked c = ask(k, &g->a, true, room), before = ask(k, &g->a, false, room);
     nck_cuda_attn_args *a = &c.seen.a;
     numbers n = numbers_of(&c);
-    bool kept = is_kept(cuda->dnn, &c, &n);
+    bool kept = is_kept(cuda->dnn, &before, &n);
     char *at_stats = (char *)workspace + bytes_result(a), *sums = at_stats + bytes_numbers(a);
     if (!kept) {
         a->y = (nck_cuda_attn_operand){workspace, H * S * a->cols_v, S * a->cols_v, a->cols_v, 1};
@@ -275,7 +290,6 @@ const char *nck_cuda_attn_dnn_grad_run(nck_cuda_at at, const nck_cuda_attn *k, c
     const char *why = key_of(&c, &key);
     if (why != NULL) return why;
     if (key.lens || key.capped) return "the gradient of lengths or of a cap";
-    if (key.drops == 1) return "the gradient of dropout by a mask of our own"; /* it gave wrong numbers on an H200 */
     const char *no_other = key.drops == 2 ? nck_cuda_attn_dnn_drew : NULL;
     if (!takes_back(g, &key)) return no_other != NULL ? no_other : no_way_back;
     nc_cuda_dnn_call call = call_of(&key, &c, &n);

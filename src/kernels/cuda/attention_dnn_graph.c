@@ -258,7 +258,9 @@ static descriptor sums_of(drawing *d, descriptor dy) {
 }
 
 /* Of the scores before they were scaled; ds: of what is left of the shares. With dropout in the form that cuDNN is told
- * of by NVIDIA's library of graphs, where the sums come multiplied by the part that stays. */
+ * of by NVIDIA's library of graphs (`left * ds - shares * sums` gave wrong numbers): the sums come multiplied by the
+ * part that stays. On an H200 (9.14) that is done for cuDNN's own draws alone; so a mask has what shares are multiplied
+ * by, as its type holds it, in the place of 1, the sums stay as they are, and kept_by is what rounding took. */
 static descriptor scores_grad(drawing *d, descriptor ds, descriptor shares, descriptor sums) {
     if (d->key->drops) ds = formula(d, CUDNN_POINTWISE_MUL, ds, d->keep);
     ds = formula(d, CUDNN_POINTWISE_MUL, formula(d, CUDNN_POINTWISE_SUB, ds, sums), shares);
