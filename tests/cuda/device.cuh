@@ -107,6 +107,11 @@ template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int by, i
 }
 static inline unsigned __ballot_sync(unsigned mask, int p) { return (unsigned)standin_at->warp(2, mask, p != 0, 0); }
 static inline int __any_sync(unsigned mask, int p) { return __ballot_sync(mask, p) != 0; }
+static inline unsigned __match_any_sync(unsigned mask, int v) {
+    unsigned same = 0;
+    for (int i = 0; i < 32; i++) same |= (unsigned)(__shfl_sync(mask, v, i) == v) << i;
+    return same & mask;
+}
 static inline int __all_sync(unsigned mask, int p) { return __ballot_sync(mask, !p) == 0; }
 #define STANDIN_REDUCE(T, name, what) \
     static inline T __reduce_##name##_sync(unsigned mask, T v) {          \

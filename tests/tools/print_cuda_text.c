@@ -42,7 +42,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
-        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter scatter_lines");
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
@@ -82,7 +82,7 @@ static void print_files(void) {
             print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns column_vectors join");
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
-    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
+    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter scatter_lines");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
@@ -92,7 +92,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
-        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter scatter_lines");
         print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");

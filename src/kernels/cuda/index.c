@@ -4,6 +4,8 @@
 #include "kernels/cuda/move.h"
 
 enum { THREADS = 256, WORD = 16, LINE_BYTES = 32768 };
+/* Columns of a lone line that one warp combines sooner than all are sorted; more lines may have as many times more. */
+enum { LONE_COLUMNS = 2048 };
 
 /* ---- which element ---- */
 
@@ -125,7 +127,32 @@ nc_code nck_cuda_scatter_prepare(nc_device *d, nc_dtype t, nck_cuda_scatter *out
     const char *words = nck_cuda_move_define(8);
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_keys", &out->keys, diag));
     NC_TRY(nck_cuda_sort_prepare(d, &out->sort, diag));
+    out->bytes = nc_dtype_bytes(nck_cuda_accumulator(t));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter_lines", &out->lines, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter", &out->scatter, diag);
+}
+
+/* Are these lines of elements that a warp can hold, none so long beside their number that it would work alone? */
+static bool in_lines(const nck_cuda_scatter *k, const nck_cuda_pick *p, const nck_cuda_scatter_args *a) {
+    int64_t last = p->rank - 1, rows = last >= 0 && p->dims[last] > 0 ? a->n / p->dims[last] : 0;
+    if (rows == 0 || rows > INT32_MAX || a->outer != 1 || a->inner != 1 || a->unit != 1 || p->n_axes != 1) return false;
+    return p->steps[0] == 1 && p->strides[1][last] == 0 && p->strides[2][last] == 1 &&
+           p->sizes[0] <= LINE_BYTES / (int64_t)k->bytes && p->dims[last] / LONE_COLUMNS <= rows;
+}
+
+static nc_code scatter_lines(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
+                             const nck_cuda_scatter_args *a) {
+    nck_cuda_walk w = {.rank = p->rank - 1};
+    nck_cuda_site site = nck_cuda_site_of(c);
+    nck_cuda_scatter_args s = *a;
+    int64_t size = p->sizes[0], columns = p->dims[w.rank];
+    int how = (int)a->how, wide = (int)p->wide;
+    for (int64_t d = 0; d < w.rank; d++)
+        w.dims[d] = p->dims[d], w.strides[0][d] = p->strides[1][d], w.strides[1][d] = p->strides[2][d];
+    void *args[] = {&w, &site, &how, &size, &columns, &wide, &s.index, &s.updates, &s.y};
+    return c->device->table->launch_function(c->device, c->stream, k->lines,
+                                             (nc_dim3){(uint32_t)(a->n / columns), 1, 1}, (nc_dim3){32, 1, 1},
+                                             (unsigned)((size_t)size * k->bytes), args, c->diag);
 }
 
 nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
@@ -137,6 +164,7 @@ nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const 
     int bits = nck_cuda_sort_bits(a->n), end = bits + nck_cuda_sort_bits(a->axis + 1), how = (int)a->how;
     uint64_t *keys = workspace;
     if (a->outer * a->n * a->inner == 0) return NC_OK;
+    if (in_lines(k, p, a)) return scatter_lines(k, c, p, a);
     if (end > 64)
         return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%lld updates of %lld places are too many to sort",
                            (long long)a->n, (long long)a->axis);
