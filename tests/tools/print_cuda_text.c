@@ -29,6 +29,7 @@ static void print_files(void) {
     static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
+    static const char alongs[] = "arg arg_parts arg_join cumulate cumulate_parts cumulate_add cumulate_within";
     static const char uniques[] = "unique_words unique_sort unique_begins unique_firsts unique_count unique_add "
                                   "unique_number unique_name";
     static const char *const samples[] = {
@@ -43,7 +44,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
-        print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
+        print_file(NCK_CUDA_TEXT_along, floats[i], "", alongs);
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range triangles");
@@ -93,7 +94,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
-        print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
+        print_file(NCK_CUDA_TEXT_along, ints[i], "", alongs);
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 4; j++)
