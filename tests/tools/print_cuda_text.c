@@ -30,6 +30,8 @@ static void print_files(void) {
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     static const char alongs[] = "arg arg_parts arg_join cumulate cumulate_parts cumulate_add cumulate_within";
+    static const char topks[] = "topk_pick topk_sort topk_begin topk_count topk_choose topk_tally topk_add topk_gather "
+                                "topk_words topk_put";
     static const char uniques[] = "unique_words unique_sort unique_begins unique_firsts unique_count unique_add "
                                   "unique_number unique_name";
     static const char *const samples[] = {
@@ -50,7 +52,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
-        print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_topk, floats[i], "", topks);
         print_file(NCK_CUDA_TEXT_unique, floats[i], "", uniques);
         print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois roi_places");
         print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
@@ -84,7 +86,7 @@ static void print_files(void) {
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
-    print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
+    print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", topks);
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
