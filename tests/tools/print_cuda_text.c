@@ -89,7 +89,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", topks);
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
-    print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
+    print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_begin nms_cover nms_settle nms_write");
     print_file(NCK_CUDA_TEXT_sort, NC_UNDEFINED, "", "sort_count sort_add sort_move sort_one");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");

@@ -4,7 +4,7 @@
 #include "base/intmath.h"
 
 /* Elements of a part, of a line side by side and of others; lines up to SHORT are not cut. */
-enum { THREADS = 256, PART = 4096, COLUMN = 256, SHORT = 1024 };
+enum { THREADS = 256, PART = 2048, COLUMN = 256, SHORT = 1024 };
 
 /* Mirrors line_args of along.cu. */
 typedef struct line_args {

@@ -38,7 +38,7 @@ extern "C" __global__ void arg(line_args p, const S *__restrict__ x, int64_t *ou
 
 /* ---- parts ---- */
 
-enum { PART_THREADS = 256, ITEMS = 16, PART = PART_THREADS * ITEMS, COLUMN = 256 };
+enum { PART_THREADS = 256, ITEMS = 8, PART = PART_THREADS * ITEMS, COLUMN = 256 };
 
 /* Elements [from, to) of a line: those of one part. */
 struct line_part { int64_t start, from, to; };
