@@ -54,7 +54,8 @@ static void print_files(void) {
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", topks);
         print_file(NCK_CUDA_TEXT_unique, floats[i], "", uniques);
-        print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois roi_places");
+        print_file(NCK_CUDA_TEXT_roi, floats[i], "",
+                   "roi_align roi_align_dx roi_align_dx_max roi_align_drois roi_places");
         print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
                    "sample sample_words sample_begins sample_dx sample_dgrid");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],

@@ -173,6 +173,12 @@ const nc_case nc_vision_cases[] = {
        "output_width = 3, spatial_scale = 0.75>(x, r, i, d) }",
      {{0, 0}},
      NC_CASE_NO_GRAD},
+    {"roi_align_grad_planes",
+     G "(double[2,18,6,7] x, double[3,18,2,3] d) => (a) <" REGIONS_OF(
+         "double") "> { a = "
+                   "nacre.RoiAlignGrad<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, i, d) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
     {"roi_align_grad_max",
      G "(float16[2,2,6,7] x, float16[3,2,2,1] d) => (a, b) <" REGIONS16 "> { a, b = nacre.RoiAlignGrad<output_height = "
        "2, mode = \"max\", coordinate_transformation_mode = \"output_half_pixel\", sampling_ratio = 3>(x, r, i, d) }",
