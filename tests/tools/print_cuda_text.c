@@ -39,13 +39,14 @@ static void print_files(void) {
         "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words gather_lines scatter_keys");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
+                   "gather gather_words gather_lines scatter_keys scatter_clear scatter_claim");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
-        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter scatter_put");
         print_file(NCK_CUDA_TEXT_along, floats[i], "", alongs);
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
@@ -86,7 +87,7 @@ static void print_files(void) {
             print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns column_vectors join");
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
-    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
+    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter scatter_put");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", topks);
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
@@ -96,7 +97,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
-        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter scatter_put");
         print_file(NCK_CUDA_TEXT_along, ints[i], "", alongs);
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
