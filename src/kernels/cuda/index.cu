@@ -193,7 +193,8 @@ extern "C" __global__ void scatter_keys(pick p, const __grid_constant__ fault_si
     }
 }
 
-/* Where the last update of a place stays, nothing is sorted: claims (axis) has the number of the last one, from 1 on. */
+/* Where the last update of a place stays, nothing is sorted: claims (axis) has the number of the last one, counted from
+ * 1. */
 extern "C" __global__ void scatter_clear(int64_t axis, uint32_t *claims) {
     for (int64_t i = first_item(); i < axis; i += item_step()) claims[i] = 0;
 }

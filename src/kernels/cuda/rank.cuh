@@ -1,4 +1,4 @@
-/* cuda/rank.cuh: elements as unsigned numbers of their own width, in their order, for texts that sort them by digits. */
+/* cuda/rank.cuh: elements as unsigned numbers of their own width, in their order, for texts that sort by digits. */
 /* Numbers in the order of elements: NaN is the largest, both zeros are one. */
 DEVICE uint64_t rank_of(double v, uint64_t bits, uint64_t sign) {
     if (v != v) return 2 * sign - 1;
