@@ -44,6 +44,8 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
+        print_file(NCK_CUDA_TEXT_dft, floats[i], i == 1 ? "#define T double\n" : "#define T float\n",
+                   "dft_load dft_multiply dft_store dft_pass_2 dft_pass_4 dft_pass_8 dft_pass_16");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter scatter_put");
