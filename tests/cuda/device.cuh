@@ -205,6 +205,10 @@ STANDIN_MATH1(ceil) STANDIN_MATH1(trunc) STANDIN_MATH1(round) STANDIN_MATH1(rint
 STANDIN_MATH1(tgamma) STANDIN_MATH1(lgamma)
 STANDIN_MATH2(pow) STANDIN_MATH2(fmod) STANDIN_MATH2(fmin) STANDIN_MATH2(fmax) STANDIN_MATH2(atan2)
 STANDIN_MATH2(hypot) STANDIN_MATH2(copysign) STANDIN_MATH2(remainder)
+static inline void sincospi(double x, double *s, double *c) {
+    *s = __builtin_sin(3.14159265358979323846 * x);
+    *c = __builtin_cos(3.14159265358979323846 * x);
+}
 static inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 static inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

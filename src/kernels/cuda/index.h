@@ -34,7 +34,7 @@ NC_MUST nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, 
 
 typedef struct nck_cuda_scatter {
     size_t bytes; /* of a sum */
-    nc_function *keys, *scatter, *lines;
+    nc_function *keys, *scatter, *lines, *clear, *claim, *put;
     nck_cuda_sort sort;
 } nck_cuda_scatter;
 
@@ -48,7 +48,7 @@ typedef struct nck_cuda_scatter_args {
     const void *index, *updates;
     void *y;
 } nck_cuda_scatter_args;
-/* The workspace is that of sorting n words. */
+size_t nck_cuda_scatter_workspace(nck_combine how, int64_t n, int64_t axis); /* grows with n and axis */
 NC_MUST nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
                                      const nck_cuda_scatter_args *a, void *workspace);
 

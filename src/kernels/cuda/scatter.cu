@@ -78,3 +78,14 @@ extern "C" __global__ __launch_bounds__(32) void scatter_lines(const __grid_cons
     }
     for (int64_t i = threadIdx.x; i < size; i += 32) y[i] = to<S>::put(line[i]);
 }
+
+/* The same for PUT, keys as they were made; claims: of index.cu. */
+extern "C" __global__ void scatter_put(int64_t outer, int64_t axis, int64_t inner, int64_t n, int bits,
+                                       const uint64_t *__restrict__ keys, const uint32_t *__restrict__ claims,
+                                       const S *__restrict__ updates, S *y) {
+    for (int64_t i = first_item(); i < outer * n * inner; i += item_step()) {
+        int64_t row = quotient(i, inner), j = i - row * inner, o = quotient(row, n), k = row - o * n;
+        int64_t place = (int64_t)(keys[k] >> bits);
+        if (place < axis && claims[place] == (uint32_t)k + 1) y[(o * axis + place) * inner + j] = updates[i];
+    }
+}
