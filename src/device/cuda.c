@@ -300,10 +300,10 @@ static nc_code cuda_compile_wait(nc_device *d, nc_diag *diag) { return nc_cuda_m
 /* A kernel that waits for those before it by itself may be placed on the GPU while they run. cluster: blocks along y */
 static CUresult launch_early(const nc_cuda *c, CUfunction f, nc_dim3 grid, nc_dim3 block, unsigned cluster,
                              unsigned bytes_shared, CUstream s, void **args) {
-    CUlaunchAttribute how_else[2] = {
-        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-         .value.programmaticStreamSerializationAllowed = 1},
-        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {1, cluster, 1}}};
+    CUlaunchAttribute how_else[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                      .value.programmaticStreamSerializationAllowed = 1},
+                                     {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                      .value.clusterDim = {1, cluster, 1}}};
     CUlaunchConfig how = {.gridDimX = grid.x,
                           .gridDimY = grid.y,
                           .gridDimZ = grid.z,
