@@ -48,6 +48,23 @@ static void of_a_plan(model *unused) {
     CHECK_INT(with.device_bytes - with.bytes_frames, small);
 }
 
+/* A turned operand is a view, which is known as such before the run. */
+static void of_a_view(model *m) {
+    if (standins() == NULL) return;
+    static float x[MAX_K * ROWS];
+    model_option(m, "level", "off"); /* else Gemm turns it */
+    model_open(m, "<opset: \"\" 22> g (float[32,64] x, float[32,1000] w) => (y) {"
+                  " t = Transpose(x) p = MatMul(t, w) y = Relu(p) }");
+    feed(m, ROWS, 32);
+    random_floats(x, MAX_K * ROWS, 5);
+    model_input(m, "x", NACRE_FLOAT, 2, D(32, ROWS), x);
+    if (!m->failed) model_run(m);
+    if (m->failed) return;
+    nacre_stats s = model_stats(m);
+    CHECK(s.bytes_frames >= 2 * WORKSPACE);
+    CHECK_INT(s.device_bytes - s.bytes_frames, NC_CUDA_PARTIALS + 4 * NC_CUDA_COUNTERS);
+}
+
 static nacre_code run_within(const char *limit) {
     model m;
     model_init(&m, "cuda", 1);
@@ -112,5 +129,6 @@ static void of_steps(model *m) {
 }
 
 TEST(cuda_rooms_are_planned) { model_on_cuda(of_a_plan); }
+TEST(cuda_rooms_of_views_are_planned) { model_on_cuda(of_a_view); }
 TEST(cuda_rooms_count_for_the_limit) { model_on_cuda(of_a_limit); }
 TEST(cuda_rooms_grow_in_no_steady_step) { model_on_cuda(of_steps); }

@@ -1,7 +1,8 @@
 /* tests/cuda/lt.c: libcublasLt.so.13 of the stand-ins: matrix products by plain loops, queued on the driver's streams.
  * Columns first, as the library thinks. Sums in the compute type, in the order of k. Descriptions that do not fit
  * together are refused, and so are algorithms that were asked for another product. Long sums want a workspace of a word
- * for each element of the result, where the preference allows it, and leave rubbish there. */
+ * for each element of the result, and one more for each operand that is turned, where the preference allows it, and
+ * leave rubbish there. */
 #include "tests/cuda/elements.h"
 #include "tests/cuda/standin.h"
 
@@ -304,8 +305,9 @@ static cublasStatus fit(const struct cublasLtMatmulDescOpaque *d, const cublasLt
     return d->pointer_mode == 0 ? SUCCESS : NOT_SUPPORTED;
 }
 
-static size_t wanted_workspace(const product *p, cublasLtMatrixLayout out) {
-    return p->K >= LONG_SUM ? (size_t)(p->M * p->N * out->n_batch) * sizeof(float) : 0;
+static size_t wanted_workspace(const product *p, const struct cublasLtMatmulDescOpaque *d, cublasLtMatrixLayout out) {
+    size_t each = sizeof(float) * (1 + (d->transposed[0] == CUBLAS_OP_T) + (d->transposed[1] == CUBLAS_OP_T));
+    return p->K >= LONG_SUM ? (size_t)(p->M * p->N * out->n_batch) * each : 0;
 }
 
 /* An algorithm is good for the product it was asked for. */
@@ -333,7 +335,7 @@ cublasStatus cublasLtMatmulAlgoGetHeuristic(cublasLtHandle h, cublasLtMatmulDesc
         aligned = aligned << 16 | p->aligned[i];
     }
     for (int i = 0; i < WAYS && i < n_wanted; i++) {
-        size_t wanted = wanted_workspace(&made, out);
+        size_t wanted = wanted_workspace(&made, d, out);
         results[i] = (cublasLtMatmulHeuristicResult){.workspaceSize = wanted, .wavesCount = 1};
         if (wanted > p->workspace) return SUCCESS;
         name_algo(&made, d, l, &results[i].algo);
@@ -396,7 +398,7 @@ cublasStatus cublasLtMatmul(cublasLtHandle h, cublasLtMatmulDesc d, const void *
     p.bias = has_bias(d->epilogue) ? d->bias : NULL;
     p.bias_type = d->bias_type < 0 ? out->type : d->bias_type;
     if (has_bias(d->epilogue) && p.bias == NULL) return INVALID_VALUE;
-    p.workspace = workspace, p.bytes_workspace = wanted_workspace(&p, out);
+    p.workspace = workspace, p.bytes_workspace = wanted_workspace(&p, d, out);
     if (!in_device(driver, &p, l) || bytes_workspace < p.bytes_workspace ||
         (bytes_workspace && (!driver->is_device(workspace, bytes_workspace) || (uintptr_t)workspace % 256 != 0)))
         return INVALID_VALUE;

@@ -38,6 +38,10 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     NC_TRY(nck_cuda_gemm_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
     s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
+    for (int i = 0; i < 2; i++) {
+        const nc_node *from = p->node->in[i]->def;
+        s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
+    }
     p->state = *out = s;
     return NC_OK;
 }
@@ -142,10 +146,6 @@ static nc_code matmul_prepare(nc_prep *p) {
     p->strided_in = 3;
     NC_TRY(matmul_cuda_prepare(p, &s));
     NC_TRY(nc_cuda_body_read(p, 2, &s->body));
-    for (int i = 0; i < 2; i++) {
-        const nc_node *from = p->node->in[i]->def;
-        s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
-    }
     return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag);
 }
 
@@ -419,22 +419,43 @@ static bool room_joined(const nc_call *c, const nck_cuda_gemm_args *g, size_t *b
     return nck_cuda_gemm_room(&s->kernel, &joined, bytes);
 }
 
+/* A dense matrix (rows, cols) as columns, one behind the other. */
+static void turn(nck_cuda_matrix *m, int64_t rows, int64_t cols) {
+    if (m->cs == 1 && m->rs == cols) m->rs = 1, m->cs = rows;
+}
+
+static size_t room_of(const nc_call *c, nck_cuda_gemm_args g, int n_batches) {
+    const gemm *s = c->state;
+    size_t bytes = 0;
+    if (n_batches <= 1 && room_joined(c, &g, &bytes)) return bytes;
+    if (goes_longer(s, &g)) {
+        bool a_lines = g.a.cs == 1, b_lines = g.b.cs == 1;
+        g.M = longer(g.M), g.N = longer(g.N), g.K = longer(g.K);
+        g.a.rs = a_lines ? g.K : 1, g.a.cs = a_lines ? 1 : g.M;
+        g.b.rs = b_lines ? g.N : 1, g.b.cs = b_lines ? 1 : g.K;
+        g.c.rs = g.N;
+    }
+    nck_cuda_gemm_room(&s->kernel, &g, &bytes);
+    return bytes;
+}
+
+/* Strides of views come with the run: what may be one is taken for a matrix that lies dense, and for a turned one. */
 static size_t product_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const gemm *s = state;
-    size_t own = bytes_own(s, &in[0], &in[1], &out[0]), room = 0;
+    size_t own = bytes_own(s, &in[0], &in[1], &out[0]), most = 0;
     told t = {.unsaid = {0}};
     nck_cuda_gemm_args g;
     int n_batches;
     if (!tell(s, in, n_in, out, n_out, &t) || !describe_any(&t.call, &g, &n_batches)) return own;
-    if (n_batches <= 1 && room_joined(&t.call, &g, &room)) return own + room;
-    if (goes_longer(s, &g)) {
-        g.M = longer(g.M), g.N = longer(g.N), g.K = longer(g.K);
-        g.a = (nck_cuda_matrix){.data = g.a.data, .rs = g.a.cs == 1 ? g.K : 1, .cs = g.a.cs == 1 ? 1 : g.M};
-        g.b = (nck_cuda_matrix){.data = g.b.data, .rs = g.b.cs == 1 ? g.N : 1, .cs = g.b.cs == 1 ? 1 : g.K};
-        g.c.rs = g.N;
-    }
-    nck_cuda_gemm_room(&s->kernel, &g, &room);
-    return own + room;
+    for (int a = 0; a <= s->views[0]; a++)
+        for (int b = 0; b <= s->views[1]; b++) {
+            nck_cuda_gemm_args v = g;
+            if (a) turn(&v.a, v.M, v.K);
+            if (b) turn(&v.b, v.K, v.N);
+            size_t bytes = room_of(&t.call, v, n_batches);
+            if (bytes > most) most = bytes;
+        }
+    return own + most;
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
