@@ -214,10 +214,13 @@ typedef struct nc_cuda_dnn_call {
     const char *what;                                                      /* for the log */
     cudnnBackendDescriptor (*describe)(nc_cuda_graph *g, const void *key); /* the whole operation graph, ended */
     bool no_tensor_cores;                                                  /* they would round f32 */
+    size_t most;     /* bytes of workspace that an engine may need */
     bool any_engine; /* the graph itself fixes the order of sums: what engines note of themselves does not matter */
     int n;           /* tensors */
     int64_t id[NC_CUDA_DNN_MAX_TENSORS];
     void *data[NC_CUDA_DNN_MAX_TENSORS]; /* aligned as the descriptions say */
+    void *room;                          /* for the workspace; an engine that needs more has the stream's */
+    size_t bytes_room;
 } nc_cuda_dnn_call;
 
 nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *borrows); /* NULL: no cuDNN, or it does not start (a WARNING says why) */
@@ -225,7 +228,7 @@ void nc_cuda_dnn_destroy(nc_cuda_dnn *d);                /* NULL is fine */
 
 /* Queues the plan for c's key on a stream, making it first where it is not known. False: nothing was queued; go another
  * way. While the stream is captured no plan can be made: a new key makes the capture fail. */
-bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s);
+bool nc_cuda_dnn_run(nc_device *d, const nc_cuda_dnn_call *c, nc_stream *s);
 /* A run with c's key would go through cuDNN, and the last one did. */
 bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c);
 

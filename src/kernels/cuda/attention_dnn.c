@@ -224,8 +224,8 @@ static const char *run_forward(nck_cuda_at at, const asked *c) {
     if (!fill(at, c)) return no_plan;
     numbers n = numbers_of(c);
     nc_cuda_dnn_call call = call_of(&key, c, &n);
-    bool done = nc_cuda_dnn_run(cuda->dnn, &call, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
-                                nc_cuda_stream(at.stream));
+    call.most = NC_CUDA_WORKSPACE;
+    bool done = nc_cuda_dnn_run(at.device, &call, at.stream);
     return done && nck_cuda_attn_seen_mend(c->kernel, at, &c->seen) == NC_OK ? NULL : no_plan;
 }
 
@@ -298,6 +298,7 @@ const char *nck_cuda_attn_dnn_grad_run(nck_cuda_at at, const nck_cuda_attn *k, c
     give(&call, NCK_ATTN_SUMS, sums), give(&call, NCK_ATTN_ONE, &n.one);
     if (kept && !fill(at, &c)) return no_plan;
     if (!kept && (why = run_forward(at, &c)) != NULL) return why;
-    bool done = nc_cuda_dnn_run(cuda->dnn, &call, sums + bytes_numbers(a), bytes_plan(a), nc_cuda_stream(at.stream));
+    call.room = sums + bytes_numbers(a), call.bytes_room = call.most = bytes_plan(a);
+    bool done = nc_cuda_dnn_run(at.device, &call, at.stream);
     return done ? NULL : no_other != NULL ? no_other : no_plan;
 }
