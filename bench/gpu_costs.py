@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Three more figures of an NVIDIA GPU, beside PyTorch in one run: `bench/gpu_costs.py [--out FOLDER]`.
+"""More figures of an NVIDIA GPU, beside PyTorch in one run: `bench/gpu_costs.py [--out FOLDER] [--only PART]`.
 
 - A file of f32 with the option compute = f16 beside the same file written in f16: time of a run, BERT and ResNet-50.
-- What a replayed run costs the processor: runs of a captured graph on the caller's stream that nobody waits for.
+- What a replayed run costs the processor: runs of a captured graph on the caller's stream that nobody waits for, from
+  Python and from C (replay.c); from C also what a waited run takes, captured and not, of BERT and of one node.
 - Kernels of one more block of BERT and of GPT-2 (two blocks less one), beside those of torch.compile for the same:
   queries, keys and values are three layers in BERT and one in GPT-2.
 Results go to FOLDER ($OUT, else build/gpu) as costs.md; a figure that cannot be had says why.
@@ -11,7 +12,9 @@ import argparse
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -19,6 +22,7 @@ import numpy as np
 import torch
 
 import gpu
+import gpu_rows
 import models
 import nacre
 
@@ -93,6 +97,35 @@ def host():
           f"{statistics.median(times) * 1e6:.1f} us | | 20 |"
 
 
+def numbered(model, **dims):
+    """The model with numbers in place of its symbols."""
+    for v in (*model.graph.input, *model.graph.output):
+        for d in v.type.tensor_type.shape.dim:
+            if d.dim_param:
+                d.dim_value = dims[d.dim_param]
+    return model
+
+
+def from_c():
+    """Microseconds of runs of bound tensors of the GPU from C."""
+    build = pathlib.Path(os.environ.get("NACRE_BUILD", gpu.ROOT / "build" / "release"))
+    works = {"BERT-base, batch 1": numbered(gpu.half(models.bert()), batch=1, length=128),
+             "Slice of 4096 x 16384": gpu_rows.sliced(gpu_rows.Build(), False),
+             "GatherElements 2048 x 4096": gpu_rows.gathered(gpu_rows.Build(), False)}
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/replay"
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{gpu.ROOT}/include", "-o", program,
+                        f"{gpu.ROOT}/bench/replay.c", f"-L{build}", "-lnacre", f"-Wl,-rpath,{build}"], check=True)
+        for name, model in works.items():
+            path = pathlib.Path(folder) / "model.onnx"
+            path.write_bytes(model.SerializeToString())
+            captured, plain = (subprocess.run([program, path, *how], check=True, capture_output=True, text=True)
+                               .stdout.split() for how in ((), ("plain",)))
+            yield f"| a replayed run of {name} from C, the processor's time, median | {captured[0]} us " \
+                  f"({plain[0]} by launches) | | 20 |"
+            yield f"| the same waited for | {captured[1]} us ({plain[1]} by launches) | | |"
+
+
 def count(run):
     return round(sum(row[1] for row in gpu.kernels(run)))
 
@@ -131,10 +164,12 @@ def blocks():
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--out", default=os.environ.get("OUT", str(gpu.ROOT / "build" / "gpu")))
-    folder = pathlib.Path(p.parse_args().out)
+    p.add_argument("--only", default="", help="parts whose names hold this: precision, host, from_c, blocks")
+    a = p.parse_args()
+    folder = pathlib.Path(a.out)
     folder.mkdir(parents=True, exist_ok=True)
     lines, failed = ["| what | figure | ratio | to reach |", "|---|---|---|---|"], False
-    for part in (precision, host, blocks):
+    for part in (p for p in (precision, host, from_c, blocks) if a.only in p.__name__):
         try:
             for line in part():
                 lines.append(line)

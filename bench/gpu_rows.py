@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Figures of single works on an NVIDIA GPU, without PyTorch: decoding, 4-bit products, attention, single operators,
-training steps, starts of a process: `bench/gpu_rows.py [--out FOLDER] [--only NAMES] [--kernels] [--tiny]`.
+"""Figures of single works on an NVIDIA GPU: decoding, 4-bit products, attention, single operators (beside PyTorch where
+it is there), training steps, starts: `bench/gpu_rows.py [--out FOLDER] [--only NAMES] [--kernels] [--tiny]`.
 
 A row is one function that gives its figure, its unit and its target; one that fails says why, the others go on. Times
 are the clock's around runs that wait for their end, inputs and outputs in the GPU's memory. Decoding and products of
@@ -268,16 +268,88 @@ def attention_back(tiny, target, B, H, T, D):
             "ms": both - forward, "anew": work / anew}
 
 
-def one_node(make, tiny, target_us):
+def peer(make, tiny, n=100):
+    """Of PyTorch's eager form of the same, a lone run and one of many that are queued, us; nothing where it is not."""
+    try:
+        import torch
+        ran = None if tiny or not torch.cuda.is_available() else make(torch)
+    except ImportError:
+        ran = None
+    if ran is None:
+        return {}
+
+    def row(each):
+        begin = time.perf_counter()
+        for _ in range(n):
+            ran()
+            if each:
+                torch.cuda.synchronize()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / n * 1e6
+    row(True)
+    return {"pytorch": min(row(True) for _ in range(3)), "pytorch_queued": min(row(False) for _ in range(3))}
+
+
+def one_node(make, tiny, target_us, theirs):
     """A lone run, with its start and its end, and one of many that are queued."""
     ms, queued = (milliseconds(make(Build(), tiny), queued=q) for q in (False, True))
-    return {"figure": ms * 1e3, "unit": f"us, {queued * 1e3:.1f} of a queue", "target": target_us, "ms": ms}
+    found = {"figure": ms * 1e3, "unit": f"us, {queued * 1e3:.1f} of a queue", "target": target_us, "ms": ms}
+    beside = peer(theirs, tiny)
+    if beside:
+        found["unit"] += f"; PyTorch {beside['pytorch']:.1f}, {beside['pytorch_queued']:.1f}"
+    return {**found, **beside}
+
+
+def halves(torch, *dims):
+    return torch.randn(*dims, device="cuda", dtype=torch.float16)
+
+
+def gelu_peer(torch):
+    x, bias = halves(torch, 8192, 4096), halves(torch, 4096)
+    return lambda: torch.nn.functional.gelu(x + bias)
+
+
+def gelu_grad_peer(torch):
+    dy, x, bias = halves(torch, 8192, 4096), halves(torch, 8192, 4096), halves(torch, 4096)
+    return lambda: torch.ops.aten.gelu_backward(dy, x + bias)
+
+
+def slice_peer(torch):
+    x = halves(torch, 4096, 16384)
+    return lambda: x[1:, 1:-1].contiguous()
+
+
+def places(torch):
+    return torch.randint(0, 8, (2048, 4096), device="cuda")
+
+
+def gather_peer(torch):
+    x, at = halves(torch, 2048, 4096), places(torch)
+    return lambda: torch.gather(x, 1, at)
+
+
+def gather_grad_peer(torch):
+    dy, at = halves(torch, 2048, 4096), places(torch)
+    return lambda: torch.zeros_like(dy).scatter_add_(1, at, dy)
+
+
+def loss_peer(torch):
+    x, t = halves(torch, 8192, 30528), torch.randint(0, 8, (8192,), device="cuda")
+    return lambda: torch.nn.functional.cross_entropy(x, t)
 
 
 def bias_gelu(b, tiny):
     rows, width = (4, 16) if tiny else (8192, 4096)
     x = b.node("BiasGelu", b.input("x", rows, width), b.input("bias", width), domain="com.microsoft")
     b.output(x, "y", rows, width)
+    return b.model()
+
+
+def bias_gelu_grad(b, tiny):
+    rows, width = (4, 16) if tiny else (8192, 4096)
+    x = b.node("BiasGeluGrad_dX", b.input("dy", rows, width), b.input("x", rows, width), b.input("bias", width),
+               domain="com.microsoft")
+    b.output(x, "dx", rows, width)
     return b.model()
 
 
@@ -292,6 +364,15 @@ def gathered(b, tiny):
     n, m = (4, 8) if tiny else (2048, 4096)
     at = b.input("at", n, m, kind=TensorProto.INT64)
     b.output(b.node("GatherElements", b.input("x", n, m), at, axis=1), "y", n, m)
+    return b.model()
+
+
+def gathered_grad(b, tiny):
+    n, m = (4, 8) if tiny else (2048, 4096)
+    at = b.input("at", n, m, kind=TensorProto.INT64)
+    dims = b.const(np.int64([n, m]))
+    dx = b.node("GatherElementsGrad", b.input("dy", n, m), dims, at, domain="com.microsoft", axis=1)
+    b.output(dx, "dx", n, m)
     return b.model()
 
 
@@ -469,10 +550,12 @@ ROWS = {
     "attention forward d64 16x12x1024": lambda t: attention(t, 230, 16, 12, 1024, 64),
     "attention backward d128 4x16x4096": lambda t: attention_back(t, 412, 4, 16, 4096, 128),
     "attention backward d64 16x12x1024": lambda t: attention_back(t, 166, 16, 12, 1024, 64),
-    "BiasGelu 8192 x 4096": lambda t: one_node(bias_gelu, t, 132),
-    "Slice of 4096 x 16384": lambda t: one_node(sliced, t, 70),
-    "GatherElements 2048 x 4096": lambda t: one_node(gathered, t, 40),
-    "loss over 8192 x 30528": lambda t: one_node(loss, t, 300),
+    "BiasGelu 8192 x 4096": lambda t: one_node(bias_gelu, t, 132, gelu_peer),
+    "BiasGelu's gradient 8192 x 4096": lambda t: one_node(bias_gelu_grad, t, 199, gelu_grad_peer),
+    "Slice of 4096 x 16384": lambda t: one_node(sliced, t, 70, slice_peer),
+    "GatherElements 2048 x 4096": lambda t: one_node(gathered, t, 40, gather_peer),
+    "GatherElementsGrad 2048 x 4096": lambda t: one_node(gathered_grad, t, None, gather_grad_peer),
+    "loss over 8192 x 30528": lambda t: one_node(loss, t, 300, loss_peer),
     "start to BERT's first result, nothing compiled": lambda t: start(t, False),
     "start to BERT's first result, all in the cache": lambda t: start(t, True),
     "start to the end of GPT-2's first training step, nothing compiled": start_of_training,

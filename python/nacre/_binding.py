@@ -1,7 +1,7 @@
 """IOBinding: inputs and outputs bound once, for runs that allocate nothing for them."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -10,6 +10,17 @@ from nacre._device import OrtDevice, envs, place
 from nacre._value import OrtValue, OrtValueVector
 
 Place = Union[str, OrtDevice]
+
+
+class _Call(NamedTuple):
+    """What a run is given of a binding, until something else is bound."""
+
+    names: List[str]
+    inputs: Dict[str, _core.Value]
+    outputs: List[Optional[_core.Value]]
+    kept: Optional[List[str]]
+    bound: List[_core.Value]
+    on_host: bool  # it reads or writes memory of the host, where nothing runs in the order of a stream
 
 
 class IOBinding:
@@ -21,6 +32,7 @@ class IOBinding:
         self._outputs: Dict[str, Optional[_core.Value]] = {}
         self._places: Dict[str, str] = {}  # outputs that a run allocates on a device
         self._results: Dict[str, _core.Value] = {}
+        self._made: Optional[_Call] = None
 
     def _check(self, name: str, known: Dict[str, str]) -> str:
         if name not in known:
@@ -32,18 +44,22 @@ class IOBinding:
 
     def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
         """An input from an array (or whatever run takes)."""
-        self._inputs[name] = _types.to_value(arr_on_cpu, self._check(name, self._session._input_types))
+        self._bind_input(name, _types.to_value(arr_on_cpu, self._check(name, self._session._input_types)))
 
     def bind_input(self, name: str, device_type: Place, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         """An input from memory at an address of the host or of a device, which the caller keeps: nothing is copied to
         bind it."""
         self._check(name, self._session._input_types)
-        self._inputs[name] = self._at(device_type, device_id, element_type, shape, buffer_ptr)
+        self._bind_input(name, self._at(device_type, device_id, element_type, shape, buffer_ptr))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         self._check(name, self._session._input_types)
-        self._inputs[name] = ortvalue._value
+        self._bind_input(name, ortvalue._value)
+
+    def _bind_input(self, name: str, value: _core.Value) -> None:
+        self._inputs[name] = value
+        self._made = None
 
     def synchronize_inputs(self) -> None:
         """Waits until what was queued on devices of bound inputs is done."""
@@ -57,6 +73,7 @@ class IOBinding:
 
     def clear_binding_inputs(self) -> None:
         self._inputs.clear()
+        self._made = None
 
     # ---- outputs ----
 
@@ -72,12 +89,14 @@ class IOBinding:
         self._bind(name, value)
         if value is None and device is not None:
             self._places[name] = device
+            self._made = None
 
     def _bind(self, name: str, value: Optional[_core.Value]) -> None:
         self._check(name, self._session._output_types)
         self._outputs[name] = value
         self._places.pop(name, None)
         self._results.pop(name, None)
+        self._made = None
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         self._bind(name, ortvalue._value)
@@ -90,6 +109,7 @@ class IOBinding:
         self._outputs.clear()
         self._places.clear()
         self._results.clear()
+        self._made = None
 
     # ---- results ----
 
@@ -108,29 +128,33 @@ class IOBinding:
         copies = [_types.to_python(v) for v in self._values().values()]
         return [c.copy() if isinstance(c, np.ndarray) else c for c in copies]
 
-    def _bound(self) -> List[_core.Value]:
-        return [v for v in (*self._inputs.values(), *self._outputs.values()) if v is not None]
-
-    def _on_host(self) -> bool:
-        """Whether a run reads or writes memory of the host, where nothing runs in the order of a stream."""
-        return any(v.device[0] == "cpu" for v in self._bound()) or any(
-            v is None and n not in self._places for n, v in self._outputs.items())
+    def _call(self) -> _Call:
+        made = self._made
+        if made is None:
+            names = list(self._outputs)
+            bound = [v for v in (*self._inputs.values(), *self._outputs.values()) if v is not None]
+            on_host = any(v.device[0] == "cpu" for v in bound) or any(
+                v is None and n not in self._places for n, v in self._outputs.items())
+            made = self._made = _Call(names, dict(self._inputs), list(self._outputs.values()),
+                                      [n for n in names if n in self._places] or None, bound, on_host)
+        return made
 
     def _run(self, session: _core.Session, run_options: Any, state: Any = None, wait: bool = True) -> None:
-        names = list(self._outputs)
-        kept = [n for n in names if n in self._places] or None
+        call = self._call()
         try:
-            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept, state,
-                                 wait)
+            values = session.run(call.names, call.inputs, run_options, call.outputs, call.kept, state, wait)
         except (_core.Fail, _core.InvalidArgument, _core.RuntimeException, _core.NotImplemented, _core.EPFail) as e:
             raise RuntimeError(f"Error in execution: {e}") from e  # onnxruntime's class for runs of bindings
-        self._results = {n: self._moved(v, self._places.get(n)) for n, v in zip(names, values)}
+        results = dict(zip(call.names, values))
+        for n, device in self._places.items():
+            results[n] = self._moved(results[n], device)
+        self._results = results
 
     @staticmethod
-    def _moved(value: _core.Value, device: Optional[str]) -> _core.Value:
+    def _moved(value: _core.Value, device: str) -> _core.Value:
         """The value on the device where it was asked for; a session's own device it is on already."""
         name, number = value.device
-        if device is None or value.kind != "tensor" or device in (name, f"{name}:{number}"):
+        if value.kind != "tensor" or device in (name, f"{name}:{number}"):
             return value
         there = _core.empty(value.type, value.shape, envs.get(), device)
         there.copy_from(value)

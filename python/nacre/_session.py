@@ -288,9 +288,9 @@ class Session:
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         begin = time.monotonic_ns()
-        wait = self._stream is None or not _unwaited(run_options) or iobinding._on_host()
+        wait = self._stream is None or not _unwaited(run_options) or iobinding._call().on_host
         if not wait:
-            self._hold(iobinding._bound())
+            self._hold(iobinding._call().bound)
         try:
             try:
                 iobinding._run(self._session, run_options, _inner(state), wait)

@@ -20,10 +20,10 @@ typedef struct cuda_device {
     nc_device base;
     nc_cuda cuda;
     nc_cuda_memory *memory;
-    void *_Atomic workspace; /* of work without a stream; NULL: there was none */
+    nc_cuda_room room; /* of work without a stream */
     nc_cuda_fault *fault;
     nc_cuda_modules *modules;
-    pthread_mutex_t mutex; /* of the libraries' handles and the workspace */
+    pthread_mutex_t mutex; /* of the libraries' handles and the rooms */
     bool asked_lt, asked_dnn;
 } cuda_device;
 
@@ -33,7 +33,6 @@ struct nc_event {
     int n_told;           /* by that record, when it was */
 };
 
-#define BYTES_COUNTERS (NC_CUDA_COUNTERS * sizeof(uint32_t))
 #define TRY_CU(function, arguments, diag) NC_TRY(nc_cuda_check(c->api->function arguments, #function, (diag)))
 /* For calls that have no one to tell. */
 #define WARN_CU(function, arguments) warn(c->api->function arguments, #function)
@@ -140,44 +139,23 @@ static void cuda_host_free(nc_device *d, void *p) {
     if (p != NULL) WARN_CU(cuMemFreeHost, (p));
 }
 
-/* Counters lie behind a workspace, and are 0. */
-static nc_code clear_counters(const nc_cuda *c, CUstream s, void *workspace, nc_diag *diag) {
-    TRY_CU(cuMemsetD8Async, (address(workspace) + NC_CUDA_WORKSPACE, 0, BYTES_COUNTERS, s), diag);
-    return NC_OK;
-}
+static nc_cuda_room *room_of(nc_device *d, nc_stream *s) { return s ? &s->room : &((cuda_device *)d)->room; }
 
-/* Of work without a stream; it is the device's, and not counted. */
-static nc_code make_own_workspace(cuda_device *g, nc_diag *diag) {
-    CUdeviceptr p = 0;
-    size_t bytes;
-    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE + BYTES_COUNTERS, &p, diag));
-    void *made = (void *)(uintptr_t)p;
-    nc_code code = clear_counters(&g->cuda, NULL, made, diag);
-    if (code == NC_OK)
-        atomic_store(&g->workspace, made);
-    else
-        nc_cuda_memory_free(g->memory, NULL, p, &bytes);
-    return code;
-}
-
-static nc_code make_workspace(cuda_device *g, nc_stream *s, nc_diag *diag) {
-    void *made = NULL;
-    if (s == NULL) return make_own_workspace(g, diag);
-    NC_TRY(cuda_alloc(&g->base, s, NC_CUDA_WORKSPACE + BYTES_COUNTERS, &made, diag));
-    nc_code code = clear_counters(&g->cuda, s->handle, made, diag);
-    if (code == NC_OK)
-        atomic_store(&s->workspace, made);
-    else
-        cuda_free(&g->base, s, made);
-    return code;
-}
-
-/* A stream has its workspace from the first kernel on: one that only copies needs none. */
-static nc_code need_workspace(cuda_device *g, nc_stream *s, nc_diag *diag) {
+/* A stream has its room from the first kernel on: one that only copies needs none. */
+static nc_code need_room(cuda_device *g, nc_stream *s, nc_diag *diag) {
     nc_code code = NC_OK;
-    if (nc_cuda_workspace(&g->base, s) != NULL) return NC_OK;
+    nc_cuda_room *r = room_of(&g->base, s);
+    if (atomic_load(&r->small) != NULL) return NC_OK;
     pthread_mutex_lock(&g->mutex);
-    if (nc_cuda_workspace(&g->base, s) == NULL) code = make_workspace(g, s, diag);
+    if (atomic_load(&r->small) == NULL) code = nc_cuda_room_make(&g->base, s, r, diag);
+    pthread_mutex_unlock(&g->mutex);
+    return code;
+}
+
+nc_code nc_cuda_scratch(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag) {
+    cuda_device *g = enter(d);
+    pthread_mutex_lock(&g->mutex);
+    nc_code code = nc_cuda_room_scratch(d, s, room_of(d, s), bytes, out, diag);
     pthread_mutex_unlock(&g->mutex);
     return code;
 }
@@ -219,7 +197,7 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     WARN_CU(cuStreamSynchronize, (s->handle));
     nc_cuda_memory_remove_stream(g->memory, s);
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
-    cuda_free(d, s, atomic_load(&s->workspace)); /* nobody else has touched it */
+    nc_cuda_room_release(d, s, &s->room); /* nobody else has touched it */
     nc_cuda_fault_unref(c, s->fault);
     nc_cuda_capture_forget(s);
     nc_free(s);
@@ -303,7 +281,7 @@ static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_cal
     copy.device = d;
     copy.stream = s;
     copy.diag = diag;
-    NC_TRY(need_workspace((cuda_device *)d, s, diag));
+    NC_TRY(need_room((cuda_device *)d, s, diag));
     NC_TRY(sync_if_no_stream(c, s, diag));
     atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
     nc_code code = k(&copy);
@@ -370,7 +348,7 @@ static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     cuda_device *g = enter(d);
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    NC_TRY(need_workspace(g, s, diag)); /* in a capture nothing can be allocated, and no module be loaded */
+    NC_TRY(need_room(g, s, diag)); /* in a capture nothing can be allocated, and no module be loaded */
     nc_cuda_modules_retry(g->modules);
     return nc_cuda_capture_begin(&g->cuda, s, diag);
 }
@@ -409,6 +387,7 @@ static void cuda_destroy(nc_device *d) {
     nc_cuda_dnn_destroy(c->dnn);
     if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
     nc_cuda_fault_unref(c, g->fault);
+    nc_cuda_room_release(d, NULL, &g->room);
     nc_cuda_memory_destroy(g->memory);
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
@@ -461,13 +440,11 @@ static const nc_device_table table = {
 
 nc_cuda *nc_device_cuda(nc_device *d) { return d != NULL && d->table == &table ? &((cuda_device *)d)->cuda : NULL; }
 
-void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
-    return s ? atomic_load(&s->workspace) : atomic_load(&((cuda_device *)d)->workspace);
-}
+void *nc_cuda_partials(nc_device *d, nc_stream *s) { return atomic_load(&room_of(d, s)->small); }
 
-void *nc_cuda_counters(nc_device *d, const nc_stream *s) {
-    char *workspace = nc_cuda_workspace(d, s);
-    return workspace != NULL ? workspace + NC_CUDA_WORKSPACE : NULL;
+void *nc_cuda_counters(nc_device *d, nc_stream *s) {
+    char *small = nc_cuda_partials(d, s);
+    return small != NULL ? small + NC_CUDA_PARTIALS : NULL;
 }
 
 nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s->fault : ((cuda_device *)d)->fault; }

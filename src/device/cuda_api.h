@@ -177,8 +177,9 @@ const nc_cuda_api *nc_cuda_api_get(void);
 /* Looks for the library, the first time it is asked: why it cannot be used; NULL: it can. */
 const char *nc_cuda_missing(nc_cuda_library l);
 
-#define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
-#define NC_CUDA_COUNTERS ((size_t)1024)      /* words behind it */
+#define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes that a library's kernel may ask for: what decides its speed */
+#define NC_CUDA_PARTIALS ((size_t)64 << 10)  /* bytes of a stream for sums of its own kernels: streams run together */
+#define NC_CUDA_COUNTERS ((size_t)1024)      /* words behind them */
 
 typedef struct nc_cuda_dnn nc_cuda_dnn; /* cuda_dnn.h */
 
@@ -219,15 +220,19 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f); /* NULL is fine */
 /* NC_E_DATA where something was recorded, which is forgotten then. */
 NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 
-CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's stream 0 */
-bool nc_cuda_captures_itself(void);                        /* what this thread queues is recorded, and not done yet */
-/* NC_CUDA_WORKSPACE bytes that kernels on s may use, made before the first of them. NULL: there was none. */
-void *nc_cuda_workspace(nc_device *d, const nc_stream *s);
+CUstream nc_cuda_stream(const nc_stream *s); /* s NULL: CUDA's stream 0 */
+bool nc_cuda_captures_itself(void);          /* what this thread queues is recorded, and not done yet */
+/* NC_CUDA_PARTIALS bytes that kernels on s may use, made before the first of them. NULL: there was none. */
+void *nc_cuda_partials(nc_device *d, nc_stream *s);
+/* For a kernel of a library on s whose plan has no room for it: *out has so many bytes, until s is destroyed. It grows
+ * when more is asked for than ever before, so never in a steady step; while s is captured it cannot: then *out is NULL,
+ * and the capture fails at its end, as what it met must run once before. */
+NC_MUST nc_code nc_cuda_scratch(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag);
 /* launch_function with clusters of that many blocks along y, on GPUs of compute capability 9 on. */
 NC_MUST nc_code nc_cuda_launch_clusters(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
                                         unsigned cluster, unsigned bytes_shared, void **args, nc_diag *diag);
-/* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. NULL: no workspace. */
-void *nc_cuda_counters(nc_device *d, const nc_stream *s);
+/* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. NULL: there was none. */
+void *nc_cuda_counters(nc_device *d, nc_stream *s);
 
 /* NC_OK for 0; else DEVICE (MEMORY when the GPU's memory is full), naming the function, the error and its text. */
 nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag);

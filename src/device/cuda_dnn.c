@@ -15,12 +15,13 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_PLANS = 256, MAX_CONFIGS = 16, MAX_NOTES = 16 };
+enum { MAX_PLANS = 256, MAX_CONFIGS = 16, MAX_NOTES = 16, WORKSPACE_ALIGNMENT = 256 };
 
 typedef struct plan {
     void *key;
     size_t bytes_key;
     cudnnBackendDescriptor handle; /* NULL: cuDNN cannot */
+    size_t bytes;                  /* of its workspace */
     bool from_disk;
 } plan;
 
@@ -121,35 +122,41 @@ static bool engine_serves(nc_cuda_graph *g, cudnnBackendDescriptor config, bool 
     return ok;
 }
 
+static bool workspace_of(const nc_cuda_dnn *d, cudnnBackendDescriptor p, size_t *bytes) {
+    int64_t n = 0, found = -1;
+    cudnnStatus r = d->cuda->api->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                           CUDNN_TYPE_INT64, 1, &n, &found);
+    *bytes = (size_t)found;
+    return r == 0 && found >= 0;
+}
+
 /* The plan of one attribute, a configuration or a text, if it can be made and its workspace fits; else NULL. */
 static cudnnBackendDescriptor plan_of(const nc_cuda_dnn *d, int name, int type, int64_t n, const void *value,
-                                      size_t bytes_workspace) {
+                                      size_t most) {
     const nc_cuda_api *api = d->cuda->api;
     cudnnBackendDescriptor p = NULL;
-    int64_t n_got = 0, bytes = 0;
+    size_t bytes;
     if (api->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p) != 0) return NULL;
     bool ok = api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle) == 0;
     ok = ok && api->cudnnBackendSetAttribute(p, name, type, n, value) == 0;
     ok = ok && api->cudnnBackendFinalize(p) == 0;
-    ok = ok && api->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n_got,
-                                             &bytes) == 0;
-    if (ok && bytes >= 0 && (uint64_t)bytes <= bytes_workspace) return p;
+    if (ok && workspace_of(d, p, &bytes) && bytes <= most) return p;
     api->cudnnBackendDestroyDescriptor(p);
     return NULL;
 }
 
 static cudnnBackendDescriptor first_plan(const nc_cuda_dnn *d, nc_cuda_graph *g, cudnnBackendDescriptor *configs,
-                                         int64_t n, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+                                         int64_t n, const nc_cuda_dnn_call *c) {
     cudnnBackendDescriptor found = NULL;
     for (int64_t i = 0; i < n && found == NULL && g->status == 0; i++)
         if (c->any_engine || engine_serves(g, configs[i], c->no_tensor_cores))
             found = plan_of(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configs[i],
-                            bytes_workspace);
+                            c->most);
     return found;
 }
 
 static cudnnBackendDescriptor choose(const nc_cuda_dnn *d, nc_cuda_graph *g, cudnnBackendDescriptor graph, int mode,
-                                     const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+                                     const nc_cuda_dnn_call *c) {
     const nc_cuda_api *api = g->cuda->api;
     cudnnBackendDescriptor configs[MAX_CONFIGS], found = NULL;
     int64_t n = 0;
@@ -166,20 +173,20 @@ static cudnnBackendDescriptor choose(const nc_cuda_dnn *d, nc_cuda_graph *g, cud
                                  api->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_CONFIGS, &n, configs),
                                  "cudnnBackendGetAttribute of the heuristics"))
-        found = first_plan(d, g, configs, n < MAX_CONFIGS ? n : MAX_CONFIGS, c, bytes_workspace);
+        found = first_plan(d, g, configs, n < MAX_CONFIGS ? n : MAX_CONFIGS, c);
     while (n_made > 0) api->cudnnBackendDestroyDescriptor(configs[--n_made]);
     return found;
 }
 
 static bool is_unsupported(cudnnStatus r) { return r / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; }
 
-static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
     nc_cuda_graph g = {.cuda = d->cuda, .handle = d->handle};
     cudnnBackendDescriptor graph = c->describe(&g, c->key), found = NULL;
     static const int modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     for (int i = 0; i < 2 && found == NULL && (g.status == 0 || is_unsupported(g.status)); i++) {
         if (i > 0) g.status = 0;
-        if (graph != NULL && g.status == 0) found = choose(d, &g, graph, modes[i], c, bytes_workspace);
+        if (graph != NULL && g.status == 0) found = choose(d, &g, graph, modes[i], c);
     }
     if (found == NULL && g.status != 0 && !is_unsupported(g.status))
         nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, g.diag.text);
@@ -193,19 +200,19 @@ static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_
 
 static const char kept[] = "cuDNN's plan 1"; /* another number when engines are chosen in another way */
 
-static bool make_key(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace, nc_text *key) {
+static bool make_key(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, nc_text *key) {
     nc_cuda_graph g = {.cuda = d->cuda, .note = key};
-    nc_text_addf(key, "cuDNN %zu, workspace %zu, %d %d\n", d->cuda->api->cudnnGetVersion(), bytes_workspace,
-                 c->no_tensor_cores, c->any_engine);
+    nc_text_addf(key, "cuDNN %zu, workspace %zu, %d %d\n", d->cuda->api->cudnnGetVersion(), c->most, c->no_tensor_cores,
+                 c->any_engine);
     return c->describe(&g, c->key) != NULL && !key->failed;
 }
 
-static cudnnBackendDescriptor read_plan(const nc_cuda_dnn *d, const nc_text *key, size_t bytes_workspace) {
+static cudnnBackendDescriptor read_plan(const nc_cuda_dnn *d, const nc_text *key, size_t most) {
     void *text = NULL;
     size_t n = 0;
     if (!nc_cuda_read_choice(d->cuda, kept, key->s, key->n, &text, &n)) return NULL;
-    cudnnBackendDescriptor p = plan_of(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n,
-                                       text, bytes_workspace);
+    cudnnBackendDescriptor p =
+        plan_of(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n, text, most);
     nc_free(text);
     return p;
 }
@@ -221,14 +228,20 @@ static void write_plan(const nc_cuda_dnn *d, const nc_text *key, cudnnBackendDes
     nc_free(text);
 }
 
+static void forget_handle(const nc_cuda_dnn *d, plan *p) {
+    if (p->handle != NULL) d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+    p->handle = NULL;
+}
+
 /* A plan from disk, where `may_read`, or a new one, which is kept there. */
-static void find_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace, bool may_read, plan *p) {
+static void find_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, bool may_read, plan *p) {
     nc_text key = {0};
-    bool has_key = make_key(d, c, bytes_workspace, &key);
-    p->handle = may_read && has_key ? read_plan(d, &key, bytes_workspace) : NULL;
+    bool has_key = make_key(d, c, &key);
+    p->handle = may_read && has_key ? read_plan(d, &key, c->most) : NULL;
     p->from_disk = p->handle != NULL;
-    if (p->handle == NULL) p->handle = make_plan(d, c, bytes_workspace);
+    if (p->handle == NULL) p->handle = make_plan(d, c);
     if (p->handle != NULL && has_key && !p->from_disk) write_plan(d, &key, p->handle);
+    if (p->handle != NULL && !workspace_of(d, p->handle, &p->bytes)) forget_handle(d, p);
     nc_text_release(&key);
 }
 
@@ -242,13 +255,13 @@ static plan *look_up(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
 }
 
 static void forget(const nc_cuda_dnn *d, plan *p) {
-    if (p->handle != NULL) d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+    forget_handle(d, p);
     nc_free(p->key);
     *p = (plan){.key = NULL};
 }
 
 /* NULL: out of memory. */
-static plan *add(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+static plan *add(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
     void *key = nc_alloc(c->bytes_key);
     if (key == NULL) return NULL;
     memcpy(key, c->key, c->bytes_key);
@@ -256,48 +269,55 @@ static plan *add(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspa
     d->next = ((int)(p - d->plans) + 1) % MAX_PLANS;
     forget(d, p);
     *p = (plan){.key = key, .bytes_key = c->bytes_key};
-    find_plan(d, c, bytes_workspace, true, p);
+    find_plan(d, c, true, p);
     return p;
 }
 
-static cudnnStatus queue(const nc_cuda_dnn *d, cudnnBackendDescriptor p, const nc_cuda_dnn_call *c, void *workspace,
-                         CUstream s, nc_diag *diag) {
+/* False: it was not queued; *diag says why, but for a capture that is told by its end. */
+static bool queue(nc_device *device, const nc_cuda_dnn *d, const plan *p, const nc_cuda_dnn_call *c, nc_stream *s,
+                  nc_diag *diag) {
     nc_cuda_graph g = {.cuda = d->cuda, .handle = d->handle};
+    size_t ahead = -(uintptr_t)c->room % WORKSPACE_ALIGNMENT; /* where it fits: cuDNN does not say that it must */
+    void *workspace = (char *)c->room + (p->bytes + ahead <= c->bytes_room ? ahead : 0);
+    if (p->bytes > c->bytes_room && nc_cuda_scratch(device, s, p->bytes, &workspace, diag) != NC_OK) return false;
+    if (workspace == NULL && p->bytes > 0) return false;
     cudnnBackendDescriptor pack = nc_cuda_graph_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, c->n, c->id);
     nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, c->n, c->data);
     nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     nc_cuda_graph_end(&g, pack);
-    if (g.status == 0) fails(&g, d->cuda->api->cudnnSetStream(d->handle, s), "cudnnSetStream");
-    if (g.status == 0) fails(&g, d->cuda->api->cudnnBackendExecute(d->handle, p, pack), "cudnnBackendExecute");
+    if (g.status == 0) fails(&g, d->cuda->api->cudnnSetStream(d->handle, nc_cuda_stream(s)), "cudnnSetStream");
+    if (g.status == 0) fails(&g, d->cuda->api->cudnnBackendExecute(d->handle, p->handle, pack), "cudnnBackendExecute");
     release(&g);
     *diag = g.diag;
-    return g.status;
+    return g.status == 0;
 }
 
-/* cuDNN does not do it: from now on nobody asks it again. */
-static void give_up(const nc_cuda_dnn *d, plan *p, const char *what, const char *why) {
-    nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", what, why);
-    d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
-    p->handle = NULL;
-}
-
-bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s) {
+/* One from disk that does not run is made anew, once; of one that was made nobody asks cuDNN again. */
+static bool run(nc_device *device, const nc_cuda_dnn *d, plan *p, const nc_cuda_dnn_call *c, nc_stream *s) {
     nc_diag diag = {0};
-    bool done = false, captures = nc_cuda_captures_itself();
+    bool captures = nc_cuda_captures_itself();
+    if (p->handle != NULL && queue(device, d, p, c, s, &diag)) return true;
+    if (p->handle != NULL && p->from_disk && !captures) {
+        forget_handle(d, p);
+        find_plan(d, c, false, p);
+        if (p->handle != NULL && queue(device, d, p, c, s, &diag)) return true;
+    }
+    if (p->handle == NULL || diag.code == NC_OK) return false;
+    nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, diag.text);
+    forget_handle(d, p);
+    return false;
+}
+
+bool nc_cuda_dnn_run(nc_device *device, const nc_cuda_dnn_call *c, nc_stream *s) {
+    nc_cuda_dnn *d = nc_device_cuda(device)->dnn;
     pthread_mutex_lock(&d->mutex);
     plan *p = look_up(d, c);
-    if (p == NULL && captures)
+    if (p == NULL && nc_cuda_captures_itself())
         nc_cuda_capture_unfit(); /* a plan is loaded when it is made */
     else if (p == NULL)
-        p = add(d, c, bytes_workspace);
-    if (p != NULL && p->handle != NULL) done = queue(d, p->handle, c, workspace, s, &diag) == 0;
-    if (p != NULL && p->handle != NULL && !done && p->from_disk && !captures) {
-        d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
-        find_plan(d, c, bytes_workspace, false, p);
-        if (p->handle != NULL) done = queue(d, p->handle, c, workspace, s, &diag) == 0;
-    }
-    if (p != NULL && p->handle != NULL && !done) give_up(d, p, c->what, diag.text);
+        p = add(d, c);
+    bool done = p != NULL && run(device, d, p, c, s);
     pthread_mutex_unlock(&d->mutex);
     return done;
 }

@@ -93,10 +93,14 @@ enum { /* attributes */
        CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
        CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303,
        CUDNN_ATTR_MATMUL_COMP_TYPE = 1500,
+       CUDNN_ATTR_MATMUL_PADDING_VALUE = 1503,
        CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520,
        CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521,
        CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522,
        CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC = 1526,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC = 1527,
        CUDNN_ATTR_REDUCTION_OPERATOR = 1600,
        CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601,
        CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610,
@@ -133,7 +137,11 @@ enum {                                    /* values */
        CUDNN_POINTWISE_EXP = 13,
        CUDNN_POINTWISE_LOG = 15,
        CUDNN_POINTWISE_RELU_FWD = 100,
+       CUDNN_POINTWISE_TANH_FWD = 101,
+       CUDNN_POINTWISE_CMP_GT = 302,
        CUDNN_POINTWISE_CMP_GE = 303,
+       CUDNN_POINTWISE_CMP_LT = 304,
+       CUDNN_POINTWISE_LOGICAL_AND = 400,
        CUDNN_POINTWISE_GEN_INDEX = 501,
        CUDNN_POINTWISE_BINARY_SELECT = 601,
        CUDNN_RNG_DISTRIBUTION_BERNOULLI = 0,
@@ -144,7 +152,7 @@ enum {                                    /* values */
 
 #define NC_CUDA_DNN_MAX_TENSORS 20
 #define NC_CUDA_DNN_MAX_DIMS 5
-#define NC_CUDA_DNN_MAX_MADE 128 /* descriptors that a graph is made of */
+#define NC_CUDA_DNN_MAX_MADE 192 /* descriptors that a graph is made of */
 #define NC_CUDA_DNN_ALIGNMENT 16 /* of every tensor */
 
 /* A graph while it is described. Functions below do nothing once one has failed: then code and diag say what. */
@@ -180,9 +188,14 @@ typedef struct nc_cuda_dnn_formula {
 } nc_cuda_dnn_formula;
 cudnnBackendDescriptor nc_cuda_graph_pointwise(nc_cuda_graph *g, const nc_cuda_dnn_formula *f);
 
-/* c = a b; y = the sum or largest of x where y has dims of 1; y = x by y's dims and strides. Sums are f32. */
-cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, cudnnBackendDescriptor a, cudnnBackendDescriptor b,
-                                             cudnnBackendDescriptor c);
+/* c = a b, sums are f32. m, n, k: tensors of an int32 per batch, how many rows and columns of c and terms of its sums
+ * there are; NULL: all. pads: what is not there is 0. */
+typedef struct nc_cuda_dnn_product {
+    cudnnBackendDescriptor a, b, c, m, n, k;
+    bool pads;
+} nc_cuda_dnn_product;
+cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, const nc_cuda_dnn_product *p);
+/* y = the sum or largest of x where y has dims of 1; y = x by y's dims and strides. Sums are f32. */
 cudnnBackendDescriptor nc_cuda_graph_reduce(nc_cuda_graph *g, int reduction, cudnnBackendDescriptor x,
                                             cudnnBackendDescriptor y);
 cudnnBackendDescriptor nc_cuda_graph_reshape(nc_cuda_graph *g, cudnnBackendDescriptor x, cudnnBackendDescriptor y);
@@ -201,10 +214,13 @@ typedef struct nc_cuda_dnn_call {
     const char *what;                                                      /* for the log */
     cudnnBackendDescriptor (*describe)(nc_cuda_graph *g, const void *key); /* the whole operation graph, ended */
     bool no_tensor_cores;                                                  /* they would round f32 */
+    size_t most;     /* bytes of workspace that an engine may need */
     bool any_engine; /* the graph itself fixes the order of sums: what engines note of themselves does not matter */
     int n;           /* tensors */
     int64_t id[NC_CUDA_DNN_MAX_TENSORS];
     void *data[NC_CUDA_DNN_MAX_TENSORS]; /* aligned as the descriptions say */
+    void *room;                          /* for the workspace; an engine that needs more has the stream's */
+    size_t bytes_room;
 } nc_cuda_dnn_call;
 
 nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *borrows); /* NULL: no cuDNN, or it does not start (a WARNING says why) */
@@ -212,7 +228,7 @@ void nc_cuda_dnn_destroy(nc_cuda_dnn *d);                /* NULL is fine */
 
 /* Queues the plan for c's key on a stream, making it first where it is not known. False: nothing was queued; go another
  * way. While the stream is captured no plan can be made: a new key makes the capture fail. */
-bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s);
+bool nc_cuda_dnn_run(nc_device *d, const nc_cuda_dnn_call *c, nc_stream *s);
 /* A run with c's key would go through cuDNN, and the last one did. */
 bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c);
 

@@ -43,16 +43,20 @@ cudnnBackendDescriptor nc_cuda_graph_pointwise(nc_cuda_graph *g, const nc_cuda_d
     return op;
 }
 
-cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, cudnnBackendDescriptor a, cudnnBackendDescriptor b,
-                                             cudnnBackendDescriptor c) {
+cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, const nc_cuda_dnn_product *p) {
+    const double none = 0;
     cudnnBackendDescriptor how = nc_cuda_graph_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     nc_cuda_graph_set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &f32);
+    if (p->pads) nc_cuda_graph_set(g, how, CUDNN_ATTR_MATMUL_PADDING_VALUE, CUDNN_TYPE_DOUBLE, 1, &none);
     nc_cuda_graph_end(g, how);
     cudnnBackendDescriptor op = nc_cuda_graph_make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
-    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
-    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, p->a);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, p->b);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, p->c);
     link(g, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, p->m);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, p->n);
+    link(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, p->k);
     nc_cuda_graph_end(g, op);
     return op;
 }

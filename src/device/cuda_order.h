@@ -8,14 +8,20 @@
 
 #include "device/cuda_api.h"
 
+/* Memory for kernels on a stream that is not booked by plans (cuda_room.c). */
+typedef struct nc_cuda_room {
+    void *_Atomic small;             /* NC_CUDA_PARTIALS bytes and counters; NULL: no kernel has run on it */
+    struct nc_cuda_scratch *scratch; /* the largest first; NULL: no library has needed any */
+} nc_cuda_room;
+
 struct nc_stream {
     CUstream handle;
-    void *_Atomic workspace; /* NULL: no kernel has run on it */
+    nc_cuda_room room;
     nc_cuda_fault *fault;
-    bool lent; /* the caller's: only the workspace and the fault are ours */
-    uint64_t id; /* from 1 on, of no other stream, also of none that is gone */
+    bool lent;                         /* the caller's: only the room and the fault are ours */
+    uint64_t id;                       /* from 1 on, of no other stream, also of none that is gone */
     _Atomic uint64_t n_issued, n_done; /* calls that queued work; how many of them a wait has covered */
-    int *marks, n_marks, cap_marks; /* of its capture: how many nodes there were at each */
+    int *marks, n_marks, cap_marks;    /* of its capture: how many nodes there were at each */
     struct nc_stream *next, *prev;
 };
 
@@ -55,6 +61,13 @@ bool nc_cuda_points_passed(nc_cuda_order *o, nc_cuda_point **list, uint64_t at);
 CUresult nc_cuda_points_wait(nc_cuda_order *o, nc_cuda_point **list);
 void nc_cuda_points_drop(nc_cuda_order *o, nc_cuda_point **list);
 
+/* ---- cuda_room.c; the device's mutex is held, or nobody else is there ---- */
+
+NC_MUST nc_code nc_cuda_room_make(nc_device *d, nc_stream *s, nc_cuda_room *r, nc_diag *diag);
+NC_MUST nc_code nc_cuda_room_scratch(nc_device *d, nc_stream *s, nc_cuda_room *r, size_t bytes, void **out,
+                                     nc_diag *diag);
+void nc_cuda_room_release(nc_device *d, nc_stream *s, nc_cuda_room *r);
+
 /* While any stream of the process is being captured, CUDA refuses to wait for all work, and a recorded event becomes a
  * part of the capture. So captures and waits take turns; a thread that captures itself does not wait, and CUDA tells
  * it. */
@@ -63,7 +76,7 @@ void nc_cuda_turn_wait(void);
 bool nc_cuda_turn_try_wait(void); /* false: something is being captured */
 void nc_cuda_turn_capture_end(void);
 void nc_cuda_turn_wait_end(void);
-void nc_cuda_own_capture(int by);   /* this thread began (1) or ended (-1) one */
+void nc_cuda_own_capture(int by); /* this thread began (1) or ended (-1) one */
 /* What this thread captures cannot be captured yet, since it must be made ready by a run first: its end fails. */
 void nc_cuda_capture_unfit(void);
 bool nc_cuda_capture_was_unfit(void); /* asked once, at the end */

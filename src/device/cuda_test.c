@@ -148,35 +148,48 @@ TEST(cuda_cache_folder_must_be_ours_alone) {
     cache_close(&c);
 }
 
-static nc_code has_workspace(const nc_call *c) {
-    return nc_cuda_workspace(c->device, c->stream) != NULL ? NC_OK : NC_E_FAIL;
+static nc_code has_room(const nc_call *c) { return nc_cuda_partials(c->device, c->stream) != NULL ? NC_OK : NC_E_FAIL; }
+
+static void *scratch(nc_device *d, nc_stream *s, size_t bytes) {
+    void *p = NULL;
+    OK(nc_cuda_scratch(d, s, bytes, &p, &diag));
+    return p;
 }
 
-/* A stream has a workspace from its first kernel or capture on, which is counted. */
-static void workspaces(nc_device *d) {
+/* A stream has a small piece from its first kernel or capture on, and scratch as much as was asked for, all counted. */
+static void rooms(nc_device *d) {
     nc_stream *a = stream(d), *b = stream(d);
     nc_capture *capture = NULL;
     const nc_call call = {.n_in = 0};
-    size_t before = atomic_load(&d->bytes_live);
+    OK(d->table->launch(d, NULL, has_room, &call));
+    size_t before = atomic_load(&d->bytes_live), small = NC_CUDA_PARTIALS + NC_CUDA_COUNTERS * sizeof(uint32_t);
     char *p = take(d, a, 16), one[16] = {0};
     up(d, a, p, one, sizeof one);
-    CHECK(nc_cuda_workspace(d, a) == NULL && nc_cuda_workspace(d, NULL) == NULL);
+    CHECK(nc_cuda_partials(d, a) == NULL);
     d->table->free(d, a, p);
-    OK(d->table->launch(d, a, has_workspace, &call));
-    OK(d->table->launch(d, NULL, has_workspace, &call));
-    CHECK(nc_cuda_workspace(d, b) == NULL);
+    OK(d->table->launch(d, a, has_room, &call));
+    CHECK(nc_cuda_partials(d, b) == NULL);
+    CHECK_INT(atomic_load(&d->bytes_live), before + small);
     OK(d->table->capture_begin(d, b, &diag));
-    OK(d->table->launch(d, b, has_workspace, &call));
+    OK(d->table->launch(d, b, has_room, &call));
     OK(d->table->capture_end(d, b, &capture, &diag));
-    CHECK(nc_cuda_workspace(d, a) != nc_cuda_workspace(d, b) && nc_cuda_workspace(d, NULL) != nc_cuda_workspace(d, a));
-    CHECK(atomic_load(&d->bytes_live) >= before + 2 * NC_CUDA_WORKSPACE);
+    CHECK(nc_cuda_partials(d, a) != nc_cuda_partials(d, b) && nc_cuda_partials(d, NULL) != nc_cuda_partials(d, a));
+    CHECK_INT(atomic_load(&d->bytes_live), before + 2 * small);
     d->table->capture_destroy(d, capture);
+    void *first = scratch(d, a, 1000);
+    CHECK(first != NULL && scratch(d, a, 0) == NULL && scratch(d, a, 400) == first && scratch(d, b, 1000) != first);
+    CHECK_INT(atomic_load(&d->bytes_live), before + 2 * small + 2000);
+    CHECK(scratch(d, a, 1001) != first);
+    CHECK_INT(atomic_load(&d->bytes_live), before + 2 * small + 4000);
+    OK(d->table->capture_begin(d, a, &diag));
+    CHECK(scratch(d, a, 2000) != NULL && scratch(d, a, 2001) == NULL);
+    FAILS(d->table->capture_end(d, a, &capture, &diag), NC_E_DEVICE);
     d->table->stream_destroy(d, a);
     d->table->stream_destroy(d, b);
-    CHECK(atomic_load(&d->bytes_live) == before);
+    CHECK_INT(atomic_load(&d->bytes_live), before);
 }
 
-TEST(cuda_workspaces) { run_on("cuda", workspaces); }
+TEST(cuda_rooms) { run_on("cuda", rooms); }
 
 static void handles(nc_device *d) {
     nc_cuda *c = nc_device_cuda(d);

@@ -694,6 +694,30 @@ CUDA(picked) {
             exact);
 }
 
+#define ADDED(type, x, index, u, attrs) \
+    GRAPH("(" type x " x, " index " i, " type u " u) => (y) { y = ScatterElements<" attrs ">(x, i, u) }")
+
+/* Within lines that a warp holds, which many updates meet; more than one turn of it, fewer lines of indices than of the
+ * data; lines that are too long, or lie the other way, are sorted for. The order of the updates shows in the bits. */
+CUDA(combined_in_lines) {
+    compare(d, ADDED("float", "[5,130]", "int64[5,600]", "[5,600]", "axis = 1, reduction = \"add\""),
+            (draws){.int_limit = 130, .odd = true}, exact);
+    compare(d, ADDED("float", "[4,64]", "int32[3,300]", "[3,300]", "axis = 1, reduction = \"mul\""),
+            (draws){.int_limit = 7}, exact);
+    compare(d, ADDED("float16", "[2,3,40]", "int64[2,2,33]", "[2,2,33]", "axis = 2, reduction = \"add\""),
+            (draws){.int_limit = 40}, exact);
+    compare(d, ADDED("bfloat16", "[3,9]", "int64[3,100]", "[3,100]", "axis = 1, reduction = \"max\""),
+            (draws){.int_limit = 9}, exact);
+    compare(d, ADDED("double", "[3,40]", "int64[2,270]", "[2,270]", "axis = -1"), (draws){.int_limit = 40}, exact);
+    compare(d, ADDED("uint8", "[3,40]", "int64[3,64]", "[3,64]", "axis = 1, reduction = \"add\""),
+            (draws){.int_limit = 40}, exact);
+    compare(d, ADDED("int64", "[50]", "int32[700]", "[700]", "reduction = \"min\""), (draws){.int_limit = 50}, exact);
+    compare(d, ADDED("float", "[2,9000]", "int64[2,100]", "[2,100]", "axis = 1, reduction = \"add\""),
+            (draws){.int_limit = 9000}, exact);
+    compare(d, ADDED("float", "[9,20]", "int64[30,20]", "[30,20]", "axis = 0, reduction = \"add\""),
+            (draws){.int_limit = 9}, exact);
+}
+
 #define PRODUCT(type, a, b) GRAPH("(" type a " a, " type b " b) => (y) { y = MatMul(a, b) }")
 
 /* Products of one row: columns side by side, rows side by side, ends of both; such that do not lie in vectors. */

@@ -2,6 +2,7 @@
  * channels last, which is how their kernels work:
  *
  *   Mul(Cast(ConvInteger(x, w)), scale) + bias    becomes   back(nacre.ConvIntegerToFloat(last(x), w, scale, bias))
+ *   Relu, Max and Min of one with a number                  bounds of it
  *   f(back(a), ..) of elements                              back(f(a, ..))
  *   MaxPool(back(a)), AveragePool                           back(the same of a)
  *   DynamicQuantizeLinear(back(a))                          back(codes), scale and zero point as they were
@@ -14,7 +15,7 @@
 #include "plan/plan.h"
 
 extern const nc_card nc_card_conv_integer, nc_card_conv_integer_to_float, nc_card_cast, nc_card_mul, nc_card_add,
-    nc_card_max_pool, nc_card_average_pool, nc_card_dynamic_quantize_linear;
+    nc_card_max_pool, nc_card_average_pool, nc_card_dynamic_quantize_linear, nc_card_relu, nc_card_max, nc_card_min;
 
 enum { MAX_IN = 8, BIAS = 5 };
 
@@ -106,19 +107,46 @@ static nc_code at_product(numbers *l, nc_node *n) {
     return NC_OK;
 }
 
+/* The convolution that gives input i of n, which alone uses it and has its type. */
+static nc_node *conv_behind(const numbers *l, const nc_node *n, int i) {
+    const nc_value *v = n->in[i], *y = v ? last_of(l, v) : NULL;
+    bool conv = y && y->def && y->def->card == &nc_card_conv_integer_to_float && is_only(v) && y->uses.n == 1;
+    return conv && nc_type_equal(v->type, n->out[0]->type) ? y->def : NULL;
+}
+
+/* Makes a bound that n sets one of the convolution in front of it; the lower one comes first. */
+static bool takes_bound(const numbers *l, nc_node *n) {
+    bool upper = n->card == &nc_card_min, relu = n->card == &nc_card_relu;
+    for (int i = 0; i < n->n_in && n->n_in == (relu ? 1 : 2); i++) {
+        nc_node *conv = conv_behind(l, n, i);
+        const nc_value *v = relu ? NULL : n->in[1 - i];
+        bool number =
+            relu || (v && v->origin == NC_FROM_CONST && v->lit && v->lit->n == 1 && v->type->elem == NC_FLOAT);
+        if (!conv || !number || nc_attr_has(conv, "high") || (!upper && nc_attr_has(conv, "low"))) continue;
+        nc_attr bound = {.name = upper ? "high" : "low", .kind = NC_A_FLOAT};
+        if (!relu) bound.f = *(const float *)v->lit->data;
+        if (nc_edit_set_attr(conv, &bound) != NC_OK) return false;
+        nc_edit_replace(n->out[0], n->in[i]);
+        nc_edit_remove(n);
+        return true;
+    }
+    return false;
+}
+
 /* Puts the bias that n adds into the convolution in front of it. */
 static bool takes_bias(numbers *l, nc_node *n) {
     for (int i = 0; i < 2 && n->n_in == 2 && n->in[0] && n->in[1]; i++) {
-        nc_value *y = last_of(l, n->in[i]), *v = n->in[1 - i];
-        bool conv = y && y->def && y->def->card == &nc_card_conv_integer_to_float && !y->def->in[BIAS];
-        if (!conv || !is_only(n->in[i]) || y->uses.n != 1 || v->origin != NC_FROM_CONST) continue;
-        if (!nc_type_equal(n->in[i]->type, n->out[0]->type)) continue;
+        nc_node *conv = conv_behind(l, n, i);
+        nc_value *v = n->in[1 - i];
+        bool bare = conv && !conv->in[BIAS] && !nc_attr_has(conv, "low") && !nc_attr_has(conv, "high");
+        if (!bare || v->origin != NC_FROM_CONST) continue;
         int64_t channels = per_channel(v, n->out[0]->type), K;
         if (channels == 0 || !nc_dim_is_const(n->out[0]->type->dims[1], &K) || channels != K) continue;
         nc_value *bias = K == 1 ? NULL : as_vector(l, v, K);
         if (!bias) continue;
-        nc_edit_set_in(y->def, BIAS, bias);
+        nc_edit_set_in(conv, BIAS, bias);
         nc_edit_replace(n->out[0], n->in[i]);
+        nc_edit_remove(n);
         return true;
     }
     return false;
@@ -180,6 +208,8 @@ static nc_code at_node(numbers *l, nc_node *n) {
     if (n->n_out != 1) return NC_OK;
     if (n->card == &nc_card_max_pool || n->card == &nc_card_average_pool) return at_pool(l, n);
     if (n->card == &nc_card_add && takes_bias(l, n)) return NC_OK;
+    bool bounds = n->card == &nc_card_relu || n->card == &nc_card_max || n->card == &nc_card_min;
+    if (bounds && takes_bound(l, n)) return NC_OK;
     if (n->card == &nc_card_mul) {
         const nc_value *y = n->out[0];
         NC_TRY(at_product(l, n));

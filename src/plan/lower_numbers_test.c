@@ -18,8 +18,10 @@ TEST(lower_numbers_turns_once_for_a_whole_network) {
     NUMBERS(HEAD "{ " CODES("x", 1) SUMS(1) "a = Add(p1, b) r = Relu(a) " CODES("r", 2)
                 SUMS(2) "t = Add(p2, b) "
                         "u = Add(t, r) y = MaxPool<kernel_shape = [2,2]>(u) }",
-            "DynamicQuantizeLinear Mul Transpose ConvIntegerToFloat Relu DynamicQuantizeLinear Mul ConvIntegerToFloat "
-            "Add Unsqueeze MaxPool Squeeze Transpose");
+            "DynamicQuantizeLinear Mul Transpose ConvIntegerToFloat DynamicQuantizeLinear Mul ConvIntegerToFloat Add "
+            "Unsqueeze MaxPool Squeeze Transpose");
+    NUMBERS(HEAD "{ " CODES("x", 1) SUMS(1) "a = Add(p1, b) r = Max(s, a) t = Min(r, s) u = Max(t, s) y = Neg(u) }",
+            "DynamicQuantizeLinear Mul Transpose ConvIntegerToFloat Max Neg Transpose");
 }
 
 /* Sums that are used as integers too, a scale for each element, what broadcasts otherwise than along channels. */

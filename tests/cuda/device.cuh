@@ -107,6 +107,11 @@ template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int by, i
 }
 static inline unsigned __ballot_sync(unsigned mask, int p) { return (unsigned)standin_at->warp(2, mask, p != 0, 0); }
 static inline int __any_sync(unsigned mask, int p) { return __ballot_sync(mask, p) != 0; }
+static inline unsigned __match_any_sync(unsigned mask, int v) {
+    unsigned same = 0;
+    for (int i = 0; i < 32; i++) same |= (unsigned)(__shfl_sync(mask, v, i) == v) << i;
+    return same & mask;
+}
 static inline int __all_sync(unsigned mask, int p) { return __ballot_sync(mask, !p) == 0; }
 #define STANDIN_REDUCE(T, name, what) \
     static inline T __reduce_##name##_sync(unsigned mask, T v) {          \
@@ -200,6 +205,10 @@ STANDIN_MATH1(ceil) STANDIN_MATH1(trunc) STANDIN_MATH1(round) STANDIN_MATH1(rint
 STANDIN_MATH1(tgamma) STANDIN_MATH1(lgamma)
 STANDIN_MATH2(pow) STANDIN_MATH2(fmod) STANDIN_MATH2(fmin) STANDIN_MATH2(fmax) STANDIN_MATH2(atan2)
 STANDIN_MATH2(hypot) STANDIN_MATH2(copysign) STANDIN_MATH2(remainder)
+static inline void sincospi(double x, double *s, double *c) {
+    *s = __builtin_sin(3.14159265358979323846 * x);
+    *c = __builtin_cos(3.14159265358979323846 * x);
+}
 static inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 static inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

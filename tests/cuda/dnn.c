@@ -314,8 +314,10 @@ static cudnnStatus offer(const descriptor *heuristics, int64_t wanted, int64_t *
     return SUCCESS;
 }
 
-/* Of attention's gradient, which has reshapes: its scores' gradients in two bytes each. */
+/* Of attention's gradient, which has reshapes: its scores' gradients in two bytes each. Of a convolution: four bytes
+ * for each weight, where rubbish is left. */
 static int64_t workspace_of(const graph *g) {
+    if (g != NULL && g->n > 0) return 4 * elements(&g->ops[0].w);
     for (int i = 0; g != NULL && i < g->steps.n; i++)
         if (g->steps.s[i].kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) return 2 * elements(&g->steps.s[i].in[0]);
     return 0;
@@ -345,6 +347,7 @@ cudnnStatus cudnnBackendGetAttribute(cudnnBackendDescriptor descriptor_, int nam
 typedef struct work {
     graph g;
     bound b;
+    char *workspace;
 } work;
 
 static char *data_of(const work *w, const tensor *t) {
@@ -419,6 +422,7 @@ static void run(const void *bytes) {
     const tensor *first = result_of(&w->g.ops[0]), *to = result_of(&w->g.ops[w->g.n - 1]);
     static float sums[1 << 20];
     int64_t n = elements(first);
+    memset(w->workspace, 0xA5, (size_t)workspace_of(&w->g));
     memset(sums, 0, (size_t)n * sizeof *sums);
     taps(w, &w->g.ops[0], sums);
     for (int i = 1; i < w->g.n; i++) pointwise(w, &w->g.ops[i], sums);
@@ -460,11 +464,12 @@ static bool steps_bound(const standin_control *driver, work *w) {
     return true;
 }
 
-static bool has_workspace(const standin_control *driver, const descriptor *pack, int64_t bytes) {
+static bool has_workspace(const standin_control *driver, const descriptor *pack, work *w) {
     const attr *a = find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR);
-    void *p = NULL;
-    if (a != NULL) memcpy(&p, a->bytes, sizeof p);
-    return bytes == 0 || (p != NULL && driver->is_device(p, (size_t)bytes));
+    size_t bytes = (size_t)workspace_of(&w->g);
+    w->workspace = NULL;
+    if (a != NULL) memcpy(&w->workspace, a->bytes, sizeof w->workspace);
+    return bytes == 0 || (w->workspace != NULL && driver->is_device(w->workspace, bytes));
 }
 
 cudnnStatus cudnnBackendExecute(cudnnHandle h, cudnnBackendDescriptor plan, cudnnBackendDescriptor pack) {
@@ -485,7 +490,7 @@ cudnnStatus cudnnBackendExecute(cudnnHandle h, cudnnBackendDescriptor plan, cudn
             if (!in_device(driver, &w, all[k])) return BAD_PARAM;
     }
     if (w.g.n > 0 && elements(result_of(&w.g.ops[0])) > 1 << 20) return NOT_SUPPORTED;
-    if (!steps_bound(driver, &w) || !has_workspace(driver, v, workspace_of(&w.g))) return BAD_PARAM;
+    if (!steps_bound(driver, &w) || !has_workspace(driver, v, &w)) return BAD_PARAM;
     void (*fn)(const void *) = w.g.n > 0 ? run : run_steps;
     return driver->enqueue(h->stream, "cudnnBackendExecute", fn, &w, sizeof w) == 0 ? SUCCESS : EXECUTION_FAILED;
 }

@@ -6,7 +6,7 @@
 #include "device/cuda_dnn.h"
 #include "tests/cuda/elements.h"
 
-enum { MAX_ATTRS = 16, MAX_BYTES = 512, MAX_DIMS = NC_CUDA_DNN_MAX_DIMS, MAX_STEPS = 40 };
+enum { MAX_ATTRS = 16, MAX_BYTES = 512, MAX_DIMS = NC_CUDA_DNN_MAX_DIMS, MAX_STEPS = 48 };
 
 typedef struct attr {
     int name, type;
@@ -107,7 +107,8 @@ typedef struct step {
     int64_t axis;
     double chance; /* of a draw: that it is 1 */
     int n_in;
-    tensor in[3], out; /* a formula's x, b and who chooses; a product's a and b */
+    tensor in[5], out; /* a formula's x, b and who chooses; a product's a and b, then its sizes that are given: */
+    int size_at[3];    /* of rows, columns, terms: where in `in`; 0: not given */
 } step;
 
 typedef struct steps {

@@ -1,6 +1,8 @@
 /* tests/cuda/lt.c: libcublasLt.so.13 of the stand-ins: matrix products by plain loops, queued on the driver's streams.
  * Columns first, as the library thinks. Sums in the compute type, in the order of k. Descriptions that do not fit
- * together are refused, and so are algorithms that were asked for another product. */
+ * together are refused, and so are algorithms that were asked for another product. Long sums want a workspace of a word
+ * for each element of the result, and one more for each operand that is turned, where the preference allows it, and
+ * leave rubbish there. */
 #include "tests/cuda/elements.h"
 #include "tests/cuda/standin.h"
 
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
+enum { LONG_SUM = 24 };
 
 struct cublasLtContext {
     int unused;
@@ -43,7 +46,8 @@ typedef struct product {
     const char *A, *B, *C, *bias, *aux;
     char *kept;
     int64_t aux_ld;
-    char *D;
+    char *D, *workspace;
+    size_t bytes_workspace;
 } product;
 
 #define X(library, returns, name, arguments) X_##library(returns, name, arguments)
@@ -112,6 +116,7 @@ static double dot(const product *p, int64_t batch, int64_t row, int64_t col) {
 
 static void run(const void *bytes) {
     const product *p = bytes;
+    if (p->bytes_workspace > 0) memset(p->workspace, 0xA5, p->bytes_workspace);
     for (int64_t batch = 0; batch < p->n_batch; batch++)
         for (int64_t col = 0; col < p->N; col++)
             for (int64_t row = 0; row < p->M; row++) {
@@ -300,6 +305,11 @@ static cublasStatus fit(const struct cublasLtMatmulDescOpaque *d, const cublasLt
     return d->pointer_mode == 0 ? SUCCESS : NOT_SUPPORTED;
 }
 
+static size_t wanted_workspace(const product *p, const struct cublasLtMatmulDescOpaque *d, cublasLtMatrixLayout out) {
+    size_t each = sizeof(float) * (1 + (d->transposed[0] == CUBLAS_OP_T) + (d->transposed[1] == CUBLAS_OP_T));
+    return p->K >= LONG_SUM ? (size_t)(p->M * p->N * out->n_batch) * each : 0;
+}
+
 /* An algorithm is good for the product it was asked for. */
 static void name_algo(const product *p, const struct cublasLtMatmulDescOpaque *d, const cublasLtMatrixLayout l[4],
                       cublasLtMatmulAlgo *algo) {
@@ -325,7 +335,9 @@ cublasStatus cublasLtMatmulAlgoGetHeuristic(cublasLtHandle h, cublasLtMatmulDesc
         aligned = aligned << 16 | p->aligned[i];
     }
     for (int i = 0; i < WAYS && i < n_wanted; i++) {
-        results[i] = (cublasLtMatmulHeuristicResult){.workspaceSize = 0, .wavesCount = 1};
+        size_t wanted = wanted_workspace(&made, d, out);
+        results[i] = (cublasLtMatmulHeuristicResult){.workspaceSize = wanted, .wavesCount = 1};
+        if (wanted > p->workspace) return SUCCESS;
         name_algo(&made, d, l, &results[i].algo);
         results[i].algo.data[7] = aligned | (uint64_t)i << WAY;
         *n_found = i + 1;
@@ -386,7 +398,9 @@ cublasStatus cublasLtMatmul(cublasLtHandle h, cublasLtMatmulDesc d, const void *
     p.bias = has_bias(d->epilogue) ? d->bias : NULL;
     p.bias_type = d->bias_type < 0 ? out->type : d->bias_type;
     if (has_bias(d->epilogue) && p.bias == NULL) return INVALID_VALUE;
-    if (!in_device(driver, &p, l) || (bytes_workspace && !driver->is_device(workspace, bytes_workspace)))
+    p.workspace = workspace, p.bytes_workspace = wanted_workspace(&p, d, out);
+    if (!in_device(driver, &p, l) || bytes_workspace < p.bytes_workspace ||
+        (bytes_workspace && (!driver->is_device(workspace, bytes_workspace) || (uintptr_t)workspace % 256 != 0)))
         return INVALID_VALUE;
     return driver->enqueue(s, "cublasLtMatmul", run, &p, sizeof p) == 0 ? SUCCESS : EXECUTION_FAILED;
 }

@@ -47,6 +47,12 @@ def test_every_row_of_the_figures_runs(tmp_path):
     assert len(rows) > 10 and done.returncode == 0, "\n".join(f"{r['name']}: {r.get('failed')}" for r in rows)
 
 
+def test_operators_beside_pytorch_run():
+    done = on_standins("bench/gpu_cards.py", "--tiny", "--alone")
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert done.returncode == 0 and len(rows) > 40, done.stdout[-3000:] + done.stderr[-3000:]
+
+
 def test_a_failing_row_leaves_the_others(tmp_path):
     broken = ("import sys; sys.path.insert(0, 'bench'); import gpu_rows\n"
               "def bad(tiny): raise RuntimeError('on purpose')\n"

@@ -29,6 +29,9 @@ static void print_files(void) {
     static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
+    static const char alongs[] = "arg arg_parts arg_join cumulate cumulate_parts cumulate_add cumulate_within";
+    static const char topks[] = "topk_pick topk_sort topk_begin topk_count topk_choose topk_tally topk_add topk_gather "
+                                "topk_words topk_put";
     static const char uniques[] = "unique_words unique_sort unique_begins unique_firsts unique_count unique_add "
                                   "unique_number unique_name";
     static const char *const samples[] = {
@@ -36,22 +39,26 @@ static void print_files(void) {
         "#define TAPS 1\n#define AXES 3\n#define G float\n", "#define TAPS 4\n#define AXES 1\n#define G bf16\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows copy_words turn copy_at_zero fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words gather_lines scatter_keys");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
+                   "gather gather_words gather_lines scatter_keys scatter_clear scatter_claim");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
+        print_file(NCK_CUDA_TEXT_dft, floats[i], i == 1 ? "#define T double\n" : "#define T float\n",
+                   "dft_load dft_multiply dft_store dft_pass_2 dft_pass_4 dft_pass_8 dft_pass_16");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
-        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
-        print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
+        print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter scatter_lines scatter_put");
+        print_file(NCK_CUDA_TEXT_along, floats[i], "", alongs);
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
-        print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_topk, floats[i], "", topks);
         print_file(NCK_CUDA_TEXT_unique, floats[i], "", uniques);
-        print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois roi_places");
+        print_file(NCK_CUDA_TEXT_roi, floats[i], "",
+                   "roi_align roi_align_dx roi_align_dx_max roi_align_drois roi_places");
         print_file(NCK_CUDA_TEXT_sample, floats[i], samples[i],
                    "sample sample_words sample_begins sample_dx sample_dgrid");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
@@ -82,18 +89,18 @@ static void print_files(void) {
             print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns column_vectors join");
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
-    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
-    print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
+    print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter scatter_lines scatter_put");
+    print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", topks);
     print_file(NCK_CUDA_TEXT_unique, NC_UINT64, "", uniques);
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
-    print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
+    print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_begin nms_cover nms_settle nms_write");
     print_file(NCK_CUDA_TEXT_sort, NC_UNDEFINED, "", "sort_count sort_add sort_move sort_one");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range triangles");
     for (int i = 0; i < 2; i++) {
-        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
-        print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
+        print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter scatter_lines scatter_put");
+        print_file(NCK_CUDA_TEXT_along, ints[i], "", alongs);
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range triangles");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 4; j++)
@@ -113,7 +120,9 @@ static void print_attention(void) {
     static const nc_dtype halves[] = {NC_FLOAT16, NC_BFLOAT16}, floats[] = {NC_FLOAT, NC_DOUBLE};
     static const int cols[] = {32, 64, 128, 256};
     char define[160];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = i ? NC_BOOL : NC_FLOAT}, define, sizeof define);
+        print_file(NCK_CUDA_TEXT_attention_seen, halves[i], define, "seen_lens seen_bias seen_mend");
         for (int k = 0; k < 4; k++) {
             nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];
             nck_cuda_attn_form form = {.cols = cols[k], .mask = mask, .softcap = k == 2, .drops = k == i};
@@ -126,6 +135,7 @@ static void print_attention(void) {
             print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
             print_attention_grad(floats[i], &form);
         }
+    }
 }
 
 /* Attention of few queries: every number of rows and of columns. */

@@ -1,6 +1,11 @@
 /* cuda/along.c: launchers of along.cu, see along.h. */
 #include "kernels/cuda/along.h"
 
+#include "base/intmath.h"
+
+/* Elements of a part, of a line side by side and of others; lines up to SHORT are not cut. */
+enum { THREADS = 256, PART = 2048, COLUMN = 256, SHORT = 1024 };
+
 /* Mirrors line_args of along.cu. */
 typedef struct line_args {
     int64_t outer, C, inner;
@@ -10,8 +15,19 @@ typedef struct line_args {
 nc_code nck_cuda_along_prepare(nc_device *d, nc_dtype t, nck_cuda_along *out, nc_diag *diag) {
     if (nck_cuda_type_name(t) == NULL)
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not walked along on a GPU", nc_dtype_name(t));
-    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_along, t, NULL, "arg", &out->arg, diag));
-    return nck_cuda_find(d, NCK_CUDA_TEXT_along, t, NULL, "cumulate", &out->cumulate, diag);
+    const struct {
+        const char *name;
+        nc_function **to;
+    } all[] = {{"arg", &out->arg},
+               {"arg_parts", &out->arg_parts},
+               {"arg_join", &out->arg_join},
+               {"cumulate", &out->cumulate},
+               {"cumulate_parts", &out->cumulate_parts},
+               {"cumulate_add", &out->cumulate_add},
+               {"cumulate_within", &out->cumulate_within}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_along, t, NULL, all[i].name, all[i].to, diag));
+    return NC_OK;
 }
 
 static line_args lines_of(const nc_tensor *x, int axis, bool first, bool second, bool reverse) {
@@ -27,12 +43,45 @@ static nc_code launch(nck_cuda_at at, nc_function *f, line_args p, const void *x
     return at.device->table->launch_function(at.device, at.stream, f, grid, (nc_dim3){32, 8, 1}, 0, args, at.diag);
 }
 
+/* Parts of a line; 0: it is not cut, and belongs to a warp. */
+static int64_t n_parts(const line_args *p) {
+    if (p->inner == 1 && p->C <= SHORT) return 0;
+    return nc_ceil_div(p->C, p->inner == 1 ? PART : COLUMN);
+}
+
+static uint32_t part_blocks(nck_cuda_at at, const line_args *p, int64_t parts) {
+    return nck_cuda_blocks(at.device, p->outer * parts * p->inner, p->inner == 1 ? 1 : THREADS);
+}
+
+/* A line of several parts has more than COLUMN elements, so at most two parts for as many. */
+size_t nck_cuda_along_workspace(int64_t n) { return (size_t)(n / (COLUMN / 2) + 1) * sizeof(int64_t); }
+
 nc_code nck_cuda_arg_run(const nck_cuda_along *k, nck_cuda_at at, const nc_tensor *x, int axis, bool smallest,
-                         bool last, void *out) {
-    return launch(at, k->arg, lines_of(x, axis, smallest, last, false), x->data, out);
+                         bool last, void *workspace, void *out) {
+    line_args p = lines_of(x, axis, smallest, last, false);
+    int64_t parts = n_parts(&p);
+    const void *from = x->data;
+    void *places = parts == 1 ? out : workspace, *args[] = {&p, &parts, &from, &places, &out};
+    if (parts == 0) return launch(at, k->arg, p, x->data, out);
+    NC_TRY(nck_cuda_launch(at, k->arg_parts, part_blocks(at, &p, parts), THREADS, args));
+    nc_dim3 grid = {nck_cuda_blocks(at.device, p.outer * p.inner, 8), 1, 1};
+    return parts == 1 ? NC_OK
+                      : at.device->table->launch_function(at.device, at.stream, k->arg_join, grid, (nc_dim3){32, 8, 1},
+                                                          0, args, at.diag);
 }
 
 nc_code nck_cuda_cumulate_run(const nck_cuda_along *k, nck_cuda_at at, const nc_tensor *x, int axis, bool product,
-                              bool exclusive, bool reverse, void *out) {
-    return launch(at, k->cumulate, lines_of(x, axis, product, exclusive, reverse), x->data, out);
+                              bool exclusive, bool reverse, void *workspace, void *out) {
+    line_args p = lines_of(x, axis, product, exclusive, reverse);
+    int64_t parts = n_parts(&p);
+    const void *from = x->data;
+    void *sums = parts > 1 ? workspace : NULL, *of_parts[] = {&p, &parts, &from, &sums}, *add[] = {&p, &parts, &sums};
+    void *within[] = {&p, &parts, &sums, &from, &out};
+    if (parts == 0) return launch(at, k->cumulate, p, x->data, out);
+    if (parts > 1) {
+        NC_TRY(nck_cuda_launch(at, k->cumulate_parts, part_blocks(at, &p, parts), THREADS, of_parts));
+        uint32_t lines = nck_cuda_blocks(at.device, p.outer * p.inner, 1);
+        NC_TRY(nck_cuda_launch(at, k->cumulate_add, lines, THREADS, add));
+    }
+    return nck_cuda_launch(at, k->cumulate_within, part_blocks(at, &p, parts), THREADS, within);
 }

@@ -51,6 +51,18 @@ void nck_cuda_attn_define(nc_dtype t, const nck_cuda_attn_form *f, char *out, si
     nck_cuda_attn_define_form(f, out + n, bytes - (size_t)n);
 }
 
+/* What stands around cuDNN's graphs. */
+static nc_code prepare_seen(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f, nck_cuda_attn *out, nc_diag *diag) {
+    char define[160];
+    bool makes_mask = f->mask == NC_BOOL || (f->back && f->mask != NC_UNDEFINED);
+    if (!makes_mask && !f->lens && !f->left) return NC_OK;
+    nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = f->mask}, define, sizeof define);
+    out->lens = f->lens;
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_seen, t, define, "seen_lens", &out->seen_lens, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_seen, t, define, "seen_bias", &out->seen_bias, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_attention_seen, t, define, "seen_mend", &out->seen_mend, diag);
+}
+
 nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f, nck_cuda_attn *out,
                               nc_diag *diag) {
     char define[160];
@@ -64,6 +76,7 @@ nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, const nck_cuda_attn_form
     if (is_half(t)) {
         nc_cuda_need_dnn(d);
         out->dnn_draws = f->dnn_draws;
+        NC_TRY(prepare_seen(d, t, f, out, diag));
         if (f->drops)
             NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_dropout, t, NULL, f->dnn_draws ? "dropout_pair" : "dropout_keep",
                                  &out->draw, diag));

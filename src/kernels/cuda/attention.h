@@ -43,16 +43,20 @@ typedef struct nck_cuda_attn {
     nc_function *attend;
     nc_function *draw; /* of dropout.cu, for attention_dnn.c; NULL: nothing is dropped, or no half type */
     bool dnn_draws;    /* draw gives a pair */
+    bool lens;         /* there may be lengths of keys, of half types */
+    nc_function *seen_lens, *seen_bias, *seen_mend; /* of attention_seen.cu; NULL: no need of them */
 } nck_cuda_attn;
 
 /* Has type t a kernel for rows of that many columns? */
 bool nck_cuda_attn_takes(nc_dtype t, int64_t cols);
 /* What a kernel is made for besides its type: the larger one of the columns of q and of v; the mask's type: bool (true:
- * seen), or one of numbers that are added, UNDEFINED: none; are scores capped, shares dropped? */
+ * seen), or one of numbers that are added, UNDEFINED: none; are scores capped, shares dropped, keys
+ * hidden by their places? */
 typedef struct nck_cuda_attn_form {
     int64_t cols;
     nc_dtype mask;
     bool softcap, drops, dnn_draws; /* dnn_draws: cuDNN's own numbers where it computes it */
+    bool lens, left, back;          /* lengths of keys, a window's begin; for a gradient */
 } nck_cuda_attn_form;
 /* Text that stands in front of the kernel's. */
 void nck_cuda_attn_define_form(const nck_cuda_attn_form *f, char *out, size_t bytes); /* all but the columns */

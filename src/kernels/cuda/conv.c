@@ -103,11 +103,12 @@ static nc_code make_columns(const nck_cuda_conv *k, nck_cuda_at at, const nck_co
 
 /* Through cuDNN, and then the biases of the result's planes, if any; *done: it was. */
 static nc_code run_dnn(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_shape *s, nck_cuda_conv_dnn c,
-                       const void *bias, bool *done) {
+                       const void *bias, void *workspace, bool *done) {
     bool forward = c.kind == NCK_CONV_DNN_Y;
     int64_t channels = forward ? s->K : s->C, planes = s->N * channels;
     int64_t n = forward ? nck_window_n_out(&s->w) : nck_window_n_in(&s->w);
     const void *y = forward ? c.y : c.x;
+    c.room = workspace, c.bytes_room = nck_cuda_conv_workspace(s); /* that of gradients is no smaller */
     *done = nck_cuda_conv_dnn_run(at, s, &c);
     if (!*done || bias == NULL) return NC_OK;
     void *args[] = {&planes, &n, &channels, &bias, &y};
@@ -191,7 +192,8 @@ nc_code nck_cuda_conv_run(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv
     const int64_t rows = z.Cg * z.T, by_group[3] = {z.Kg * rows, rows * z.P, z.Kg * z.P};
     bool direct = sees_one(&s->w), done;
     if (s->N == 0 || s->K == 0 || z.P == 0) return NC_OK;
-    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_Y, .x = x, .w = w, .y = y}, bias, &done));
+    NC_TRY(
+        run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_Y, .x = x, .w = w, .y = y}, bias, workspace, &done));
     if (done) return NC_OK;
     if (is_depthwise(s)) return run_depthwise(k, at, s, &z, x, w, bias, y);
     if (rows > 0 && goes_side_by_side(s, &z)) return run_side_by_side(k, at, s, &z, x, w, bias, y, workspace);
@@ -226,7 +228,8 @@ nc_code nck_cuda_conv_dx(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     NC_TRY(nck_cuda_window_of(&s->w, &window, at.diag));
     if (s->N == 0 || C == 0 || z.I == 0) return NC_OK;
     bool done;
-    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DX, .x = dx, .w = w, .y = dy}, bias, &done));
+    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DX, .x = dx, .w = w, .y = dy}, bias, workspace,
+                   &done));
     if (done) return NC_OK;
     if (z.Kg == 0 || z.P == 0 || z.T == 0) return put_biases(k, at, s->N * C, z.I, C, bias, dx);
     for (int64_t n = 0; n < s->N; n += z.n_images) {
@@ -254,7 +257,8 @@ nc_code nck_cuda_conv_dw(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     if (K == 0 || rows == 0) return NC_OK;
     if (s->N == 0 || P == 0) return put_biases(k, at, K, rows, 1, NULL, dw);
     bool done;
-    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DW, .x = x, .w = dw, .y = dy}, NULL, &done));
+    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DW, .x = x, .w = dw, .y = dy}, NULL, workspace,
+                   &done));
     if (done) return NC_OK;
     for (int64_t n = 0; n < s->N; n += z.n_images) {
         int64_t images = nc_min64(z.n_images, s->N - n), together = images * P;

@@ -164,12 +164,14 @@ bool nck_cuda_conv_dnn_run(nck_cuda_at at, const nck_conv_shape *s, const nck_cu
                              .bytes_key = sizeof key,
                              .what = name_of(c),
                              .describe = describe,
+                             .most = NC_CUDA_WORKSPACE,
+                             .room = c->room,
+                             .bytes_room = c->bytes_room,
                              .no_tensor_cores = s->type == NC_FLOAT};
     bool aligned = put(&call, X, c->x);
     aligned = put(&call, W, c->w) && aligned;
     aligned = put(&call, Y, c->y) && aligned;
     if (c->bias != NULL) aligned = put(&call, BIAS, c->bias) && aligned;
     if (c->add != NULL) aligned = put(&call, ADD, c->add) && aligned;
-    return aligned && nc_cuda_dnn_run(cuda->dnn, &call, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
-                                      nc_cuda_stream(at.stream));
+    return aligned && nc_cuda_dnn_run(at.device, &call, at.stream);
 }

@@ -16,6 +16,8 @@ typedef struct nck_cuda_conv_dnn {
     const void *x, *w, *y; /* operands, and among them the result */
     const void *bias;      /* (K) or NULL; with channels last */
     const void *add;       /* of y's dims, or NULL; with channels last */
+    void *room;            /* for its workspace: what is booked for the columns of another way */
+    size_t bytes_room;
 } nck_cuda_conv_dnn;
 
 /* False: nothing was queued. */

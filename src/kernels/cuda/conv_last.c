@@ -103,7 +103,7 @@ static nc_code run_products(const nck_cuda_conv_last *k, nck_cuda_at at, const n
 }
 
 /* With all that follows, or alone with its bias. */
-static bool run_dnn(nck_cuda_at at, const nck_cuda_conv_last_args *a, bool *whole) {
+static bool run_dnn(nck_cuda_at at, const nck_cuda_conv_last_args *a, void *workspace, bool *whole) {
     nck_cuda_conv_dnn c = {.kind = NCK_CONV_DNN_Y,
                            .last = true,
                            .relu = a->relu,
@@ -111,7 +111,9 @@ static bool run_dnn(nck_cuda_at at, const nck_cuda_conv_last_args *a, bool *whol
                            .w = a->w,
                            .y = a->y,
                            .bias = a->bias,
-                           .add = a->add};
+                           .add = a->add,
+                           .room = workspace,
+                           .bytes_room = nck_cuda_conv_last_workspace(&a->shape)};
     *whole = true;
     if (nck_cuda_conv_dnn_run(at, &a->shape, &c)) return true;
     *whole = a->add == NULL && !a->relu;
@@ -125,7 +127,7 @@ nc_code nck_cuda_conv_last_run(const nck_cuda_conv_last *k, nck_cuda_at at, cons
     const nck_conv_shape *s = &a->shape;
     *whole = true;
     if (s->N == 0 || s->K == 0 || nck_window_n_out(&s->w) == 0) return NC_OK;
-    if (run_dnn(at, a, whole)) return NC_OK;
+    if (run_dnn(at, a, workspace, whole)) return NC_OK;
     *whole = a->add == NULL && !a->relu;
     return is_depthwise(s) ? run_depthwise(k, at, a) : run_products(k, at, a, workspace);
 }

@@ -34,13 +34,13 @@ extern "C" __global__ void dropout(int64_t n, const int64_t *__restrict__ state,
     }
 }
 
-/* keep (n) = 1 where a share of attention stays, else 0: the upper 24 bits of its word are not below the limit. Threads
- * take two blocks each, eight elements: n is a multiple of that. */
+/* keep (n) = by where a share of attention stays, else 0: the upper 24 bits of its word are not below the limit.
+ * Threads take two blocks each, eight elements: n is a multiple of that. */
 extern "C" __global__ void dropout_keep(int64_t n, const int64_t *__restrict__ state, uint32_t node, uint32_t limit,
-                                        S *keep) {
+                                        double by, S *keep) {
     uint64_t key = (uint64_t)state[0];
     uint32_t step = (uint32_t)state[1];
-    S none = to<S>::put((A)0), one = to<S>::put((A)1);
+    S none = to<S>::put((A)0), one = to<S>::put((A)by);
     for (int64_t i = first_item(); i * 8 < n; i += item_step()) {
         uint32_t words[8];
         vec<S, 8> y;

@@ -31,7 +31,7 @@ static number number_of(nc_dtype t, double v) {
 nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out, nc_diag *diag) {
     if (nck_cuda_type_name(t) == NULL || t == NC_BOOL)
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "products of %s", nc_dtype_name(t));
-    *out = (nck_cuda_gemm){.type = t, .cache = cache};
+    *out = (nck_cuda_gemm){.type = t, .device = d, .cache = cache};
     if (pthread_mutex_init(&cache->mutex, NULL) != 0)
         return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
     if (nc_dtype_is_float(t)) NC_TRY(nc_cuda_need_lt(d, diag));
@@ -53,9 +53,10 @@ static bool readable(int64_t R, int64_t C, const nck_cuda_matrix *m, int64_t *ld
     return true;
 }
 
+/* Up to what every block of an arena has, so that where it lies there changes no choice. */
 static int64_t alignment_of(const void *p) {
     uintptr_t low = (uintptr_t)p & -(uintptr_t)p;
-    return low == 0 || low > 256 ? 256 : (int64_t)low;
+    return low == 0 || low > 64 ? 64 : (int64_t)low;
 }
 
 static int epilogue_of(const nck_cuda_gemm_args *g) {
@@ -158,27 +159,24 @@ static void end_call(const nc_cuda_api *api, lt_call *l) {
 
 /* ---- choosing ---- */
 
-static bool look_up(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo, bool *usable) {
+static bool look_up(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, nck_cuda_gemm_way *way) {
     bool found = false;
     pthread_mutex_lock(&c->mutex);
     for (int i = 0; i < c->n && !found; i++) {
         if (memcmp(&c->row[i].key, key, sizeof *key) != 0) continue;
         found = true;
-        *algo = c->row[i].algo;
-        *usable = c->row[i].usable;
+        *way = c->row[i].way;
     }
     pthread_mutex_unlock(&c->mutex);
     return found;
 }
 
-static void remember(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, const cublasLtMatmulAlgo *algo,
-                     bool usable) {
+static void remember(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, const nck_cuda_gemm_way *way) {
     pthread_mutex_lock(&c->mutex);
     int i = c->n < NCK_CUDA_GEMM_CACHE ? c->n++ : c->next;
     c->next = (i + 1) % NCK_CUDA_GEMM_CACHE;
     c->row[i].key = *key;
-    c->row[i].algo = *algo;
-    c->row[i].usable = usable;
+    c->row[i].way = *way;
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -224,15 +222,22 @@ static nc_code find_candidates(const nc_cuda *c, const lt_call *l, const nck_cud
     return code;
 }
 
+/* In a capture there may be no workspace yet: then it fails at its end, and this product is left out. */
 static nc_code multiply_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
-                           const cublasLtMatmulAlgo *algo, void *out) {
+                           const nck_cuda_gemm_way *way, void *out) {
     const nc_cuda *c = nc_device_cuda(at.device);
     number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->other != NULL ? 1 : g->beta);
+    void *workspace = at.room;
+    if (way->bytes > at.bytes_room) NC_TRY(nc_cuda_scratch(at.device, at.stream, way->bytes, &workspace, at.diag));
+    if (workspace == NULL && way->bytes > 0) return NC_OK;
     return nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, l->desc, &alpha, g->b.data, l->layout[0], g->a.data,
                                                    l->layout[1], &beta, added_to(g), l->layout[2], out, l->layout[2],
-                                                   algo, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
-                                                   nc_cuda_stream(at.stream)),
+                                                   &way->algo, workspace, way->bytes, nc_cuda_stream(at.stream)),
                             "cublasLtMatmul", at.diag);
+}
+
+static nck_cuda_gemm_way way_of(const cublasLtMatmulHeuristicResult *r) {
+    return (nck_cuda_gemm_way){.algo = r->algo, .bytes = r->workspaceSize, .usable = true};
 }
 
 static double seconds(void) {
@@ -243,10 +248,10 @@ static double seconds(void) {
 
 /* Of TRIES products into `out`, after one that is not counted. */
 static nc_code time_of(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
-                       const cublasLtMatmulAlgo *algo, void *out, double *time) {
+                       const nck_cuda_gemm_way *way, void *out, double *time) {
     const nc_device_table *t = at.device->table;
     for (int i = 0; i <= TRIES; i++) {
-        NC_TRY(multiply_lt(k, at, g, l, algo, out));
+        NC_TRY(multiply_lt(k, at, g, l, way, out));
         if (i > 0 && i < TRIES) continue;
         NC_TRY(t->stream_sync(at.device, at.stream, at.diag));
         *time = i == 0 ? seconds() : seconds() - *time;
@@ -267,7 +272,8 @@ static nc_code try_all(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_ge
         return NC_OK;
     nc_code code = NC_OK;
     for (int i = 0; i < all->n && code == NC_OK; i++) {
-        code = time_of(k, at, g, l, &all->v[i].algo, out, &time);
+        nck_cuda_gemm_way way = way_of(&all->v[i]);
+        code = time_of(k, at, g, l, &way, out, &time);
         if (code != NC_OK || (i > 0 && time >= best)) continue;
         best = time;
         all->v[0] = all->v[i];
@@ -281,21 +287,21 @@ typedef struct choice_key {
     nck_cuda_gemm_key key;
     int64_t type, compute, adds, version;
 } choice_key;
-static const char choice_name[] = "cuBLASLt's algorithm";
+static const char choice_name[] = "cuBLASLt's way"; /* the bytes are an nck_cuda_gemm_way */
 
 /* An earlier choice. */
-static bool read_choice(const nc_cuda *c, const choice_key *of, cublasLtMatmulAlgo *algo) {
+static bool read_choice(const nc_cuda *c, const choice_key *of, nck_cuda_gemm_way *way) {
     void *found = NULL;
     size_t n = 0;
-    bool there = nc_cuda_read_choice(c, choice_name, of, sizeof *of, &found, &n) && n == sizeof *algo;
-    if (there) memcpy(algo, found, n);
+    bool there = nc_cuda_read_choice(c, choice_name, of, sizeof *of, &found, &n) && n == sizeof *way;
+    if (there) memcpy(way, found, n);
     nc_free(found);
     return there;
 }
 
 /* By the heuristics; or, where that is asked for, by trying once, which a recorded run cannot do. */
 static nc_code choose(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const lt_call *l,
-                      const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo, bool *usable) {
+                      const nck_cuda_gemm_key *key, nck_cuda_gemm_way *way) {
     const nc_cuda *c = nc_device_cuda(at.device);
     choice_key of = {.key = *key,
                      .type = k->type,
@@ -304,15 +310,24 @@ static nc_code choose(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
                      .version = k->tune ? (int64_t)c->api->cublasLtGetVersion() : 0};
     bool tries = k->tune && !nc_cuda_captures_itself();
     candidates all;
-    *usable = k->tune && read_choice(c, &of, algo);
-    if (*usable) return NC_OK;
+    if (k->tune && read_choice(c, &of, way)) return NC_OK;
     NC_TRY(find_candidates(c, l, key, tries ? CANDIDATES : 1, &all, at.diag));
-    if (tries && all.n > 1) {
-        NC_TRY(try_all(k, at, g, l, &all));
-        nc_cuda_write_choice(c, choice_name, &of, sizeof of, &all.v[0].algo, sizeof *algo);
-    }
-    *usable = all.n > 0;
-    if (*usable) *algo = all.v[0].algo;
+    if (tries && all.n > 1) NC_TRY(try_all(k, at, g, l, &all));
+    memset(way, 0, sizeof *way);
+    if (all.n > 0) way->algo = all.v[0].algo, way->bytes = all.v[0].workspaceSize, way->usable = true;
+    if (tries && all.n > 1) nc_cuda_write_choice(c, choice_name, &of, sizeof of, way, sizeof *way);
+    return NC_OK;
+}
+
+/* How g is done, looked up or chosen, and its description, which is the caller's to end. */
+static nc_code find_way(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g,
+                        const nck_cuda_gemm_key *key, lt_call *l, nck_cuda_gemm_way *way) {
+    bool known = look_up(k->cache, key, way);
+    if (known && !way->usable) return NC_OK;
+    NC_TRY(make_call(nc_device_cuda(at.device)->api, k, g, key, l, at.diag));
+    if (known) return NC_OK;
+    NC_TRY(choose(k, at, g, l, key, way));
+    remember(k->cache, key, way);
     return NC_OK;
 }
 
@@ -320,17 +335,12 @@ static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
                       bool *usable) {
     const nc_cuda *c = nc_device_cuda(at.device);
     lt_call l = {0};
-    cublasLtMatmulAlgo algo = {{0}};
+    nck_cuda_gemm_way way = {.usable = false};
     *usable = false;
     if (c->lt == NULL) return NC_OK;
-    bool known = look_up(k->cache, key, &algo, usable);
-    if (known && !*usable) return NC_OK;
-    nc_code code = make_call(c->api, k, g, key, &l, at.diag);
-    if (code == NC_OK && !known) {
-        code = choose(k, at, g, &l, key, &algo, usable);
-        if (code == NC_OK) remember(k->cache, key, &algo, *usable);
-    }
-    if (code == NC_OK && *usable) code = multiply_lt(k, at, g, &l, &algo, g->c.data);
+    nc_code code = find_way(k, at, g, key, &l, &way);
+    *usable = way.usable;
+    if (code == NC_OK && way.usable) code = multiply_lt(k, at, g, &l, &way, g->c.data);
     end_call(c->api, &l);
     return code;
 }
@@ -387,6 +397,28 @@ static nc_code run_with_bias(const nck_cuda_gemm *k, nck_cuda_at at, const nck_c
     return nck_cuda_gemm_run(k, at, &v);
 }
 
+/* cuBLASLt is asked for g, as key says. */
+static bool goes_to_lt(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cuda_gemm_key *key) {
+    return make_key(k, g, key) && (epilogue_of(g) == CUBLASLT_EPILOGUE_DEFAULT || k->type != NC_DOUBLE) &&
+           g->n_batch <= INT32_MAX;
+}
+
+bool nck_cuda_gemm_room(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, size_t *bytes) {
+    const nc_cuda *c = nc_device_cuda(k->device);
+    nck_cuda_gemm_key key;
+    nck_cuda_gemm_way way = {.usable = false};
+    nc_diag unsaid = {0};
+    lt_call l = {0};
+    bool one_row = beside(g) == NULL && nck_cuda_gemv_takes(&k->one_row, g);
+    *bytes = 0;
+    if (k->tune || one_row || c == NULL || c->lt == NULL || !goes_to_lt(k, g, &key)) return false;
+    c->api->cuCtxSetCurrent(c->context);
+    bool found = find_way(k, (nck_cuda_at){.device = k->device, .diag = &unsaid}, g, &key, &l, &way) == NC_OK;
+    end_call(c->api, &l);
+    if (found && way.usable && way.bytes > 0) *bytes = way.bytes + NCK_CUDA_ROOM_ALIGNMENT - 1;
+    return found && way.usable;
+}
+
 nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done) {
     nck_cuda_gemm_key key;
     *done = false;
@@ -396,8 +428,7 @@ nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cu
         *done = true;
         return nck_cuda_gemv_run(&k->one_row, at, g, 1, NULL);
     }
-    if (!make_key(k, g, &key) || (epilogue_of(g) != CUBLASLT_EPILOGUE_DEFAULT && k->type == NC_DOUBLE)) return NC_OK;
-    return g->n_batch <= INT32_MAX ? run_lt(k, at, g, &key, done) : NC_OK;
+    return goes_to_lt(k, g, &key) ? run_lt(k, at, g, &key, done) : NC_OK;
 }
 
 nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {

@@ -20,14 +20,20 @@ typedef struct nck_cuda_gemm_key {
     int64_t transposed[2], aligned[4], epilogue;
 } nck_cuda_gemm_key;
 
-/* Algorithms found for shapes; shared by the threads that run a program. */
+/* How cuBLASLt does a product. */
+typedef struct nck_cuda_gemm_way {
+    cublasLtMatmulAlgo algo;
+    size_t bytes; /* of its workspace */
+    bool usable;  /* false: it has no algorithm for this */
+} nck_cuda_gemm_way;
+
+/* Ways found for shapes; shared by the threads that run a program. */
 typedef struct nck_cuda_gemm_cache {
     pthread_mutex_t mutex;
     int n, next;
     struct {
         nck_cuda_gemm_key key;
-        cublasLtMatmulAlgo algo;
-        bool usable; /* false: cuBLASLt has none for this key */
+        nck_cuda_gemm_way way;
     } row[NCK_CUDA_GEMM_CACHE];
 } nck_cuda_gemm_cache;
 
@@ -35,7 +41,7 @@ typedef struct nck_cuda_gemm_cache {
 typedef struct nck_cuda_gemv {
     int64_t vector;                       /* elements of 16 bytes */
     nc_function *columns, *narrow, *rows; /* narrow: columns of fewer lanes */
-    nc_function *bulk; /* NULL: the GPU has no copies of boxes, or the type is no half */
+    nc_function *bulk;                    /* NULL: the GPU has no copies of boxes, or the type is no half */
 } nck_cuda_gemv;
 
 typedef struct nck_cuda_gemm {
@@ -44,6 +50,7 @@ typedef struct nck_cuda_gemm {
     bool tune;     /* cuBLASLt's algorithms are tried once, and the fastest is kept; likewise */
     nck_cuda_gemv one_row;
     nc_function *multiply, *spread;
+    nc_device *device;
     nck_cuda_gemm_cache *cache;
 } nck_cuda_gemm;
 
@@ -73,6 +80,14 @@ NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const 
 /* The same in one launch, with `other`, `gelu`, `kept` and `gelu_at`, which run refuses; *done false: there is none for
  * this. */
 NC_MUST nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done);
+
+/* The bytes of room that cuBLASLt's kernel for g needs, and of its alignment; false: it has none, or that is to be
+ * tried. Addresses of g count by their alignment and by being there alone. What a plan books for its largest sizes need
+ * not do for smaller ones, for which another kernel is chosen: that takes its room from the stream then
+ * (nc_cuda_scratch), so the choice, and the bits, are those of the sizes alone. */
+bool nck_cuda_gemm_room(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, size_t *bytes);
+/* Every address in such arguments. */
+#define NCK_CUDA_SOMEWHERE ((void *)(uintptr_t)256)
 
 /* y (M,N) = c, strides of c may be 0. */
 NC_MUST nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,

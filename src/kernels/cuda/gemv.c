@@ -8,6 +8,8 @@ enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16, LANES = 4,
 /* Blocks that are enough, about one for each multiprocessor of today's GPUs: a second one there is for the next kernel.
  * Fewer are made narrow, and then splits. The fewest rows of B that are worth a block. */
 enum { BLOCKS = 120, LEAST_ROWS = 256 };
+/* Splits are doubled while there are fewer blocks; each leaves the sums of two matrices' columns, and of squares. */
+_Static_assert(2 * BLOCKS * (2 * LANES * VECTOR_BYTES / 2 + 1) * sizeof(float) <= NC_CUDA_PARTIALS, "sums of splits");
 
 /* Of gemv_bulk.cu: columns and rows of a box, blocks that are enough, the largest cluster, the ring. */
 enum { BOX = 64, BULK_THREADS = 256, BYTES_RING = 96 << 10, ALIGNED = 1024 };
@@ -166,7 +168,7 @@ nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda
     void *args[] = {&v};
     if (!columns) return nck_cuda_launch(at, k->rows, (uint32_t)blocks, ROW_THREADS, args);
     v.n_splits = splits_of(blocks, g->K);
-    v.partial = nc_cuda_workspace(at.device, at.stream);
+    v.partial = nc_cuda_partials(at.device, at.stream);
     v.counters = nc_cuda_counters(at.device, at.stream);
     nc_dim3 grid = {(uint32_t)blocks, (uint32_t)v.n_splits, 1};
     return at.device->table->launch_function(at.device, at.stream, narrow ? k->narrow : k->columns, grid,

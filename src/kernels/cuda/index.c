@@ -1,9 +1,12 @@
 /* cuda/index.c: launchers of index.cu and scatter.cu, see index.h. */
 #include "kernels/cuda/index.h"
 
+#include "base/intmath.h"
 #include "kernels/cuda/move.h"
 
-enum { THREADS = 256, WORD = 16, LINE_BYTES = 32768 };
+enum { THREADS = 256, CLAIMS = 8, WORD = 16, LINE_BYTES = 32768 };
+/* Columns of a lone line that one warp combines sooner than all are sorted; more lines may have as many times more. */
+enum { LONE_COLUMNS = 2048 };
 
 /* ---- which element ---- */
 
@@ -124,8 +127,55 @@ nc_code nck_cuda_scatter_prepare(nc_device *d, nc_dtype t, nck_cuda_scatter *out
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not combined on a GPU", nc_dtype_name(t));
     const char *words = nck_cuda_move_define(8);
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_keys", &out->keys, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_clear", &out->clear, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_claim", &out->claim, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter_put", &out->put, diag));
     NC_TRY(nck_cuda_sort_prepare(d, &out->sort, diag));
+    out->bytes = nc_dtype_bytes(nck_cuda_accumulator(t));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter_lines", &out->lines, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter", &out->scatter, diag);
+}
+
+/* Are these lines of elements that a warp can hold, none so long beside their number that it would work alone? */
+static bool in_lines(const nck_cuda_scatter *k, const nck_cuda_pick *p, const nck_cuda_scatter_args *a) {
+    int64_t last = p->rank - 1, rows = last >= 0 && p->dims[last] > 0 ? a->n / p->dims[last] : 0;
+    if (rows == 0 || rows > INT32_MAX || a->outer != 1 || a->inner != 1 || a->unit != 1 || p->n_axes != 1) return false;
+    return p->steps[0] == 1 && p->strides[1][last] == 0 && p->strides[2][last] == 1 &&
+           p->sizes[0] <= LINE_BYTES / (int64_t)k->bytes && p->dims[last] / LONE_COLUMNS <= rows;
+}
+
+static nc_code scatter_lines(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
+                             const nck_cuda_scatter_args *a) {
+    nck_cuda_walk w = {.rank = p->rank - 1};
+    nck_cuda_site site = nck_cuda_site_of(c);
+    nck_cuda_scatter_args s = *a;
+    int64_t size = p->sizes[0], columns = p->dims[w.rank];
+    int how = (int)a->how, wide = (int)p->wide;
+    for (int64_t d = 0; d < w.rank; d++)
+        w.dims[d] = p->dims[d], w.strides[0][d] = p->strides[1][d], w.strides[1][d] = p->strides[2][d];
+    void *args[] = {&w, &site, &how, &size, &columns, &wide, &s.index, &s.updates, &s.y};
+    return c->device->table->launch_function(c->device, c->stream, k->lines,
+                                             (nc_dim3){(uint32_t)(a->n / columns), 1, 1}, (nc_dim3){32, 1, 1},
+                                             (unsigned)((size_t)size * k->bytes), args, c->diag);
+}
+
+/* Few updates of many places are sorted: the claims of all would cost more. */
+static int64_t n_claims(int64_t n, int64_t axis) { return axis <= CLAIMS * n ? axis : 0; }
+
+size_t nck_cuda_scatter_workspace(nck_combine how, int64_t n, int64_t axis) {
+    size_t sorts = nck_cuda_sort_workspace(n);
+    size_t claims = (size_t)n * sizeof(uint64_t) + (size_t)nc_min64(axis, CLAIMS * n) * sizeof(uint32_t);
+    return how == NCK_SET && sorts != SIZE_MAX ? nc_max_size(sorts, claims) : sorts;
+}
+
+static nc_code put_last(const nck_cuda_scatter *k, nck_cuda_at at, nck_cuda_scatter_args *s, int bits, uint64_t *keys) {
+    uint32_t *claims = (uint32_t *)(keys + s->n);
+    void *clear[] = {&s->axis, &claims}, *claim[] = {&s->n, &s->axis, &bits, &keys, &claims};
+    void *put[] = {&s->outer, &s->axis, &s->inner, &s->n, &bits, &keys, &claims, &s->updates, &s->y};
+    int64_t items = s->outer * s->n * s->inner;
+    NC_TRY(nck_cuda_launch(at, k->clear, nck_cuda_blocks(at.device, s->axis, THREADS), THREADS, clear));
+    NC_TRY(nck_cuda_launch(at, k->claim, nck_cuda_blocks(at.device, s->n, THREADS), THREADS, claim));
+    return nck_cuda_launch(at, k->put, nck_cuda_blocks(at.device, items, THREADS), THREADS, put);
 }
 
 nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
@@ -137,11 +187,13 @@ nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const 
     int bits = nck_cuda_sort_bits(a->n), end = bits + nck_cuda_sort_bits(a->axis + 1), how = (int)a->how;
     uint64_t *keys = workspace;
     if (a->outer * a->n * a->inner == 0) return NC_OK;
+    if (in_lines(k, p, a)) return scatter_lines(k, c, p, a);
     if (end > 64)
         return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%lld updates of %lld places are too many to sort",
                            (long long)a->n, (long long)a->axis);
     void *key_args[] = {&copy, &site, &s.n, &s.axis, &s.unit, &bits, &s.index, &keys};
     NC_TRY(nck_cuda_launch(at, k->keys, nck_cuda_blocks(at.device, s.n, THREADS), THREADS, key_args));
+    if (a->how == NCK_SET && n_claims(s.n, s.axis) > 0) return put_last(k, at, &s, bits, keys);
     NC_TRY(nck_cuda_sort_run(&k->sort, at, s.n, bits, end, workspace, &keys));
     void *args[] = {&how, &s.outer, &s.axis, &s.inner, &s.n, &bits, &keys, &s.updates, &s.y};
     return nck_cuda_launch(at, k->scatter, nck_cuda_blocks(at.device, s.outer * s.n * s.inner, THREADS), THREADS, args);

@@ -192,3 +192,16 @@ extern "C" __global__ void scatter_keys(pick p, const __grid_constant__ fault_si
         keys[i] = (uint64_t)(there ? quotient(at[1], unit) : axis) << bits | (uint64_t)i;
     }
 }
+
+/* Where the last update of a place stays, nothing is sorted: claims (axis) has the number of the last one, counted from
+ * 1. */
+extern "C" __global__ void scatter_clear(int64_t axis, uint32_t *claims) {
+    for (int64_t i = first_item(); i < axis; i += item_step()) claims[i] = 0;
+}
+extern "C" __global__ void scatter_claim(int64_t n, int64_t axis, int bits, const uint64_t *__restrict__ keys,
+                                         uint32_t *claims) {
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        int64_t place = (int64_t)(keys[i] >> bits);
+        if (place < axis) atomicMax(&claims[place], (uint32_t)i + 1);
+    }
+}

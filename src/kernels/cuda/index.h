@@ -1,7 +1,7 @@
-/* cuda/index.h: elements picked by indices on the GPU, and updates combined with the elements that indices say, in the
- * order of the updates (sorted by destination first, so the same bits in every run). Indices are int32 or int64 and
- * count from the end below 0; one out of range is reported by the stream's next synchronisation, and what it stands for
- * is left out. Elements of 1, 2, 4 or 8 bytes. */
+/* cuda/index.h: elements picked by indices on the GPU, and updates combined with the elements that indices say, in
+ * the order of the updates (sorted by destination, or line by line, so the same bits in every run). Indices are int32
+ * or int64 and count from the end below 0; one out of range is reported by the stream's next synchronisation, and
+ * what it stands for is left out. Elements of 1, 2, 4 or 8 bytes. */
 #ifndef NCK_CUDA_INDEX_H
 #define NCK_CUDA_INDEX_H
 
@@ -33,7 +33,8 @@ NC_MUST nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, 
                                     const void *index, void *dst);
 
 typedef struct nck_cuda_scatter {
-    nc_function *keys, *scatter;
+    size_t bytes; /* of a sum */
+    nc_function *keys, *scatter, *lines, *clear, *claim, *put;
     nck_cuda_sort sort;
 } nck_cuda_scatter;
 
@@ -47,7 +48,7 @@ typedef struct nck_cuda_scatter_args {
     const void *index, *updates;
     void *y;
 } nck_cuda_scatter_args;
-/* The workspace is that of sorting n words. */
+size_t nck_cuda_scatter_workspace(nck_combine how, int64_t n, int64_t axis); /* grows with n and axis */
 NC_MUST nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
                                      const nck_cuda_scatter_args *a, void *workspace);
 

@@ -12,6 +12,8 @@ typedef struct nck_cuda_at {
     nc_device *device;
     nc_stream *stream;
     nc_diag *diag;
+    void *room; /* for a kernel of a library, as the plan has booked it; NULL: nothing is booked */
+    size_t bytes_room;
 } nck_cuda_at;
 
 /* One or two operands step by step; mirrors `walk` in common.cuh. */
@@ -21,6 +23,16 @@ typedef struct nck_cuda_walk {
 
 static inline nck_cuda_at nck_cuda_at_call(const nc_call *c) {
     return (nck_cuda_at){.device = c->device, .stream = c->stream, .diag = c->diag};
+}
+
+/* With the room that lies in the workspace behind so many bytes, aligned as cuBLASLt wants it. */
+#define NCK_CUDA_ROOM_ALIGNMENT 256
+static inline nck_cuda_at nck_cuda_at_room(const nc_call *c, size_t behind) {
+    nck_cuda_at at = nck_cuda_at_call(c);
+    behind += -((uintptr_t)c->workspace + behind) % NCK_CUDA_ROOM_ALIGNMENT;
+    if (behind < c->bytes_workspace)
+        at.room = (char *)c->workspace + behind, at.bytes_room = c->bytes_workspace - behind;
+    return at;
 }
 
 /* Where kernels report bad indices, and as whom; mirrors `fault_site` in common.cuh. */

@@ -14,7 +14,7 @@ typedef struct nck_cuda_nms {
 
 typedef struct nck_cuda_nms_kernel {
     nck_cuda_topk sort;
-    nc_function *keep, *write;
+    nc_function *begin, *cover, *settle, *write;
 } nck_cuda_nms_kernel;
 
 NC_MUST nc_code nck_cuda_nms_prepare(nc_device *d, nck_cuda_nms_kernel *out, nc_diag *diag);

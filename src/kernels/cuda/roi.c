@@ -1,11 +1,14 @@
 /* cuda/roi.c: launchers of roi.cu, see roi.h. */
 #include "kernels/cuda/roi.h"
 
-enum { THREADS = 256, LINE_THREADS = 64 };
+#include "base/intmath.h"
+
+enum { THREADS = 256, LINE_THREADS = 64, CHANNELS = 16 };
 
 nc_code nck_cuda_roi_prepare(nc_device *d, nc_dtype t, nck_cuda_roi_kernel *out, nc_diag *diag) {
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_align", &out->align, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_align_dx", &out->dx, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_align_dx_max", &out->dx_max, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_roi, t, NULL, "roi_align_drois", &out->drois, diag);
 }
 
@@ -39,10 +42,13 @@ nc_code nck_cuda_roi_grad_run(const nck_cuda_roi_kernel *k, const nc_call *c, co
                               const void *rois, const void *batch, const void *dy, void *dx, void *drois) {
     nck_cuda_roi a = *how;
     nck_cuda_site site = nck_cuda_site_of(c);
-    void *sums = c->workspace, *of_x[] = {&a, &x, &rois, &batch, &dy, &sums, &dx};
+    void *sums = c->workspace, *of_max[] = {&a, &x, &rois, &batch, &dy, &sums, &dx};
+    void *of_mean[] = {&a, &rois, &batch, &dy, &dx};
     void *of_rois[] = {&a, &site, &x, &rois, &batch, &dy, &drois};
     uint32_t lines = nck_cuda_blocks(c->device, a.images * a.C * a.H, LINE_THREADS);
-    if (dx != NULL) NC_TRY(nck_cuda_launch(nck_cuda_at_call(c), k->dx, lines, LINE_THREADS, of_x));
+    uint32_t pixels = nck_cuda_blocks(c->device, a.images * nc_ceil_div(a.C, CHANNELS) * a.H * a.W, THREADS);
+    if (dx != NULL && a.max) NC_TRY(nck_cuda_launch(nck_cuda_at_call(c), k->dx_max, lines, LINE_THREADS, of_max));
+    if (dx != NULL && !a.max) NC_TRY(nck_cuda_launch(nck_cuda_at_call(c), k->dx, pixels, THREADS, of_mean));
     uint32_t regions = nck_cuda_blocks(c->device, a.regions, 1);
     return drois != NULL ? nck_cuda_launch(nck_cuda_at_call(c), k->drois, regions, THREADS, of_rois) : NC_OK;
 }

@@ -108,8 +108,75 @@ extern "C" __global__ void roi_align(roi_args a, fault_site site, const S *__res
     }
 }
 
-/* A thread has one line of one plane of dx, and looks through all regions in their order. sums: as dx. */
-extern "C" __global__ void roi_align_dx(roi_args a, const S *__restrict__ x, const S *__restrict__ rois,
+/* How much of a sample at `place` a line sees. */
+DEVICE double share_of(double place, int64_t line, int64_t size) {
+    lines l;
+    if (!lines_at(place, size, l)) return 0;
+    return l.first == line ? 1 - l.far : l.second == line ? l.far : 0;
+}
+/* How much of bin i of an axis a line sees, over all samples. */
+DEVICE double share_of_bin(const region &g, int axis, int64_t i, int64_t line, int64_t size) {
+    double sum = 0;
+    for (int64_t s = 0; s < g.n[axis]; s++)
+        sum += share_of(g.at[1 - axis] + place_in(g, axis, i, s) * g.bin[axis], line, size);
+    return sum;
+}
+/* The bins of an axis that may see a line: [from, to). */
+DEVICE void bins_at(const region &g, int axis, int64_t line, int64_t bins, int64_t &from, int64_t &to) {
+    double near = ((double)line - 1 - g.at[1 - axis]) / g.bin[axis], far = near + 2 / g.bin[axis];
+    from = 0, to = bins;
+    if (!(g.bin[axis] > 0)) return;
+    if (near > 0) from = near < (double)bins ? (int64_t)near : bins;
+    if (far < (double)bins) to = far < 0 ? 0 : (int64_t)far + 1;
+}
+
+/* Means: a thread has a pixel of ROI_CHANNELS planes of dx, and looks through all regions in their order. A sample is
+ * seen by lines and columns apart from each other, so a bin's share is their product. Blocks of 256. */
+enum { ROI_CHANNELS = 16, ROI_HELD = 64 };
+extern "C" __global__ __launch_bounds__(256) void roi_align_dx(roi_args a, const S *__restrict__ rois,
+                                                               const int64_t *__restrict__ batch,
+                                                               const S *__restrict__ dy, S *dx) {
+    __shared__ region held[ROI_HELD];
+    __shared__ int64_t images[ROI_HELD];
+    int64_t parts = (a.C + ROI_CHANNELS - 1) / ROI_CHANNELS, pixels = a.H * a.W, n = a.images * parts * pixels;
+    for (int64_t start = blockIdx.x * (int64_t)blockDim.x; start < n; start += item_step()) {
+        int64_t item = start + threadIdx.x, row = item / pixels, image = row / parts, c = row % parts * ROI_CHANNELS;
+        int64_t line = item % pixels / a.W, column = item % a.W;
+        A sum[ROI_CHANNELS] = {0};
+        for (int64_t first = 0; first < a.regions; first += ROI_HELD) {
+            __syncthreads();
+            if (threadIdx.x < ROI_HELD && first + threadIdx.x < a.regions) {
+                held[threadIdx.x] = region_of(a, rois, first + threadIdx.x);
+                images[threadIdx.x] = samples(held[threadIdx.x]) > 0 ? batch[first + threadIdx.x] : -1;
+            }
+            __syncthreads();
+            for (int k = 0; k < ROI_HELD && first + k < a.regions && item < n; k++) {
+                const region &g = held[k];
+                int64_t top, bottom, left, right;
+                if (images[k] != image) continue;
+                bins_at(g, 0, line, a.h, top, bottom);
+                bins_at(g, 1, column, a.w, left, right);
+                for (int64_t i = top; left < right && i < bottom; i++) {
+                    double down = share_of_bin(g, 0, i, line, a.H) / (double)samples(g);
+                    for (int64_t j = left; down != 0 && j < right; j++) {
+                        A share = (A)(down * share_of_bin(g, 1, j, column, a.W));
+                        const S *d = dy + (((first + k) * a.C + c) * a.h + i) * a.w + j;
+#pragma unroll
+                        for (int e = 0; e < ROI_CHANNELS; e++)
+                            if (share != 0 && c + e < a.C) sum[e] += share * (A)get(d[e * a.h * a.w]);
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < ROI_CHANNELS; e++)
+            if (item < n && c + e < a.C) dx[(image * a.C + c + e) * pixels + line * a.W + column] = to<S>::put(sum[e]);
+    }
+}
+
+/* With max, where pixels depend on x: a thread has one line of one plane of dx, and looks through all regions in their
+ * order. sums: as dx. */
+extern "C" __global__ void roi_align_dx_max(roi_args a, const S *__restrict__ x, const S *__restrict__ rois,
                                         const int64_t *__restrict__ batch, const S *__restrict__ dy, A *sums, S *dx) {
     for (int64_t i = first_item(); i < a.images * a.C * a.H; i += item_step()) {
         int64_t plane = i / a.H, line = i % a.H, image, at;
@@ -121,23 +188,11 @@ extern "C" __global__ void roi_align_dx(roi_args a, const S *__restrict__ x, con
             if (!image_of(a, batch, r, image) || image != plane / a.C) continue;
             region g = region_of(a, rois, r);
             const S *d = dy + (r * a.C + plane % a.C) * a.h * a.w;
-            for (int64_t k = 0; a.max && k < a.h * a.w; k++) {
+            for (int64_t k = 0; k < a.h * a.w; k++) {
                 roi_bin b = {k / a.w, k % a.w, x + plane * a.H * a.W};
                 largest(a, g, b, at, tap);
                 if (at >= 0 && sample_of(a, g, b.i, b.j, at, p) && p.at[tap] / a.W == line)
                     mine[p.at[tap] % a.W] += (A)(p.weight[tap] * (double)get(d[k]));
-            }
-            for (int64_t k = 0; !a.max && samples(g) > 0 && k < a.h * g.n[0]; k++) {
-                lines l;
-                int64_t bin = k / g.n[0], s = k % g.n[0];
-                if (!lines_at(g.at[1] + place_in(g, 0, bin, s) * g.bin[0], a.H, l)) continue;
-                if (l.first != line && l.second != line) continue;
-                for (int64_t e = 0; e < a.w * g.n[1]; e++) {
-                    double v = (double)get(d[bin * a.w + e / g.n[1]]) / (double)samples(g);
-                    if (!sample_of(a, g, bin, e / g.n[1], s * g.n[1] + e % g.n[1], p)) continue;
-                    for (int t = 0; t < 4; t++)
-                        if (p.at[t] / a.W == line) mine[p.at[t] % a.W] += (A)(p.weight[t] * v);
-                }
             }
         }
         for (int64_t k = 0; k < a.W; k++) dx[i * a.W + k] = to<S>::put(mine[k]);

@@ -13,7 +13,7 @@ typedef struct nck_cuda_roi {
 } nck_cuda_roi;
 
 typedef struct nck_cuda_roi_kernel {
-    nc_function *align, *dx, *drois;
+    nc_function *align, *dx, *dx_max, *drois;
 } nck_cuda_roi_kernel;
 
 NC_MUST nc_code nck_cuda_roi_prepare(nc_device *d, nc_dtype t, nck_cuda_roi_kernel *out, nc_diag *diag);

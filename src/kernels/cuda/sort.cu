@@ -110,7 +110,9 @@ extern "C" __global__ __launch_bounds__(256) void sort_move(int64_t n, int64_t t
     __shared__ sort_room room;
     __shared__ int64_t goes[DIGITS];
     uint32_t total = totals[threadIdx.x], begin = sum_before_and(total) - total;
-    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    bool alike = totals[digit_of(from[0], shift, mask)] == n; /* upper digits of small numbers: all stay */
+    for (int64_t i = first_item(); alike && i < n; i += item_step()) to[i] = from[i];
+    for (int64_t tile = alike ? tiles : blockIdx.x; tile < tiles; tile += gridDim.x) {
         int count = n - tile * SORT_TILE < SORT_TILE ? (int)(n - tile * SORT_TILE) : (int)SORT_TILE;
         sort_tile(room, from + tile * SORT_TILE, count, shift, mask);
         goes[threadIdx.x] = (int64_t)begin + counts[threadIdx.x * tiles + tile] - room.begin[threadIdx.x];

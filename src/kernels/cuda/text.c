@@ -75,6 +75,8 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
     if (file == NCK_CUDA_TEXT_dropout || file == NCK_CUDA_TEXT_draw ||
         (define != NULL && strstr(define, "DROPOUT") != NULL))
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_philox));
+    if (file == NCK_CUDA_TEXT_unique || file == NCK_CUDA_TEXT_topk)
+        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_rank));
     if (file == NCK_CUDA_TEXT_draw) nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_normal));
     if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_conv_last || file == NCK_CUDA_TEXT_pool ||
         file == NCK_CUDA_TEXT_pool_max)
@@ -83,7 +85,7 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
         file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few ||
-        file == NCK_CUDA_TEXT_attention_bulk)
+        file == NCK_CUDA_TEXT_attention_bulk || file == NCK_CUDA_TEXT_attention_seen)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));
     if (file == NCK_CUDA_TEXT_attention_few || file == NCK_CUDA_TEXT_attention_bulk)
         nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_few_head));

@@ -3,10 +3,12 @@
 #define NCK_CUDA_TOPK_H
 
 #include "kernels/cpu/index/index.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/sort.h"
 
 typedef struct nck_cuda_topk {
-    nc_function *pick, *sort;
+    nc_function *pick, *sort, *begin, *count, *choose, *tally, *add, *gather, *words, *put;
+    nck_cuda_sort by_digits;
+    int bits; /* of an element */
 } nck_cuda_topk;
 
 NC_MUST nc_code nck_cuda_topk_prepare(nc_device *d, nc_dtype t, nck_cuda_topk *out, nc_diag *diag);

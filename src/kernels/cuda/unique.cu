@@ -23,22 +23,6 @@ DEVICE int order_of_rows(const unique_args &u, const S *x, int64_t a, int64_t b)
     return 0;
 }
 
-/* Numbers in the order of elements: NaN is the largest, both zeros are one. */
-DEVICE uint64_t rank_of(double v, uint64_t bits, uint64_t sign) {
-    if (v != v) return 2 * sign - 1;
-    if (v == 0) return sign;
-    return bits & sign ? ~bits & (2 * sign - 1) : bits | sign;
-}
-DEVICE uint64_t rank_of(double v) { return rank_of(v, (uint64_t)__double_as_longlong(v), 1ull << 63); }
-DEVICE uint64_t rank_of(float v) { return rank_of((double)v, __float_as_uint(v), 1ull << 31); }
-DEVICE uint64_t rank_of(f16 v) { return rank_of((double)get(v), v.bits, 1ull << 15); }
-DEVICE uint64_t rank_of(bf16 v) { return rank_of((double)get(v), v.bits, 1ull << 15); }
-DEVICE uint64_t rank_of(bool8 v) { return v.byte != 0; }
-template <class T> DEVICE uint64_t rank_of(T v) {
-    uint64_t low = (T)-1 < (T)0 ? 1ull << (8 * sizeof(T) - 1) : 0;
-    return ((uint64_t)v + low) & (sizeof(T) < 8 ? (1ull << 8 * sizeof(T)) - 1 : ~0ull);
-}
-
 /* words (n): 32 bits from `shift` on of element `at` of the rows in the order so far (NULL: as they lie), above their
  * places. */
 extern "C" __global__ void unique_words(unique_args u, int64_t at, int shift, const S *__restrict__ x,

@@ -40,8 +40,8 @@ nc_code nc_attention_put_cuda_prepare(nc_prep *p) {
     putting *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     NC_TRY(nc_attention_cuda_prepare(p));
-    *s = (putting){
-        .attend = p->state, .circular = nc_attr_int(p->node, "circular") != 0, .ahead = reads_ahead(p->node)};
+    *s =
+        (putting){.attend = p->state, .circular = nc_attr_int(p->node, "circular") != 0, .ahead = reads_ahead(p->node)};
     p->state = s;
     p->strided_in = 1u << Q;
     p->over[K] = 1u << CACHE_K, p->over[V] = 1u << CACHE_V;
@@ -52,12 +52,12 @@ nc_code nc_attention_put_cuda_prepare(nc_prep *p) {
 size_t nc_attention_put_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                        int n_out) {
     const putting *s = state;
-    nc_tensor of[3];
-    (void)n_in;
+    nc_tensor of[4];
     nc_tensor_copy(&of[0], &in[Q]);
     nc_tensor_copy(&of[1], &in[CACHE_K]);
     nc_tensor_copy(&of[2], &in[CACHE_V]);
-    return nc_attention_cuda_workspace(s->attend, of, 3, out, n_out);
+    if (n_in > MASK) nc_tensor_copy(&of[3], &in[MASK]);
+    return nc_attention_cuda_workspace(s->attend, of, n_in > MASK ? 4 : 3, out, n_out);
 }
 
 static nc_code check(const nc_call *c) {

@@ -113,8 +113,8 @@ static nc_code prepare_few(nc_prep *p, attend *s, nc_dtype t, nc_dtype mask) {
     nck_cuda_attn_args known = known_args(p->node, &s->how);
     s->few = (nck_cuda_attn_few){0};
     if (!nck_cuda_attn_is_few(t, &known) || s->how.ratio > 0) return NC_OK;
-    return nck_cuda_attn_few_prepare(p->device, t, most_cols(p->node), mask, s->how.softcap > 0,
-                                     &known, &s->few, &p->w->diag);
+    return nck_cuda_attn_few_prepare(p->device, t, most_cols(p->node), mask, s->how.softcap > 0, &known, &s->few,
+                                     &p->w->diag);
 }
 
 static nck_cuda_attn_form form_of(const nc_prep *p, const nc_attention *how) {
@@ -123,6 +123,8 @@ static nck_cuda_attn_form form_of(const nc_prep *p, const nc_attention *how) {
                                 .mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED,
                                 .softcap = how->softcap > 0,
                                 .drops = how->ratio > 0,
+                                .lens = has_in(n, LENS),
+                                .left = how->left >= 0,
                                 .dnn_draws = p->dnn_draws};
 }
 
@@ -172,6 +174,15 @@ static size_t joined_bytes(const int64_t *d, int64_t past, nc_dtype t) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/* Rows of a mask, with at least as many for queries. */
+static int64_t mask_rows(const nc_tensor *in, int n_in, int64_t queries) {
+    const nc_tensor *m = n_in > MASK ? &in[MASK] : NULL;
+    int64_t rows = queries;
+    for (int i = 0; m != NULL && i < m->rank - 1; i++)
+        if (i < m->rank - 2 || queries == 1) rows *= m->dims[i];
+    return rows;
+}
+
 size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const attend *s = state;
     int64_t dq[4], dk[4], dv[4], past = n_in > PAST_K ? past_rows(&in[PAST_K]) : 0;
@@ -186,7 +197,8 @@ size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n
                             .n_keys = past + dk[2],
                             .cols_v = dv[3]};
     return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype) +
-           (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0) + nck_cuda_attn_dnn_room(&s->kernel, &a);
+           (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0) +
+           nck_cuda_attn_dnn_room(&s->kernel, &a, mask_rows(in, n_in, 1));
 }
 
 /* past and x one after another along their rows, dense in `to`. */
@@ -334,6 +346,7 @@ nc_code nc_attention_grad_cuda_prepare(nc_prep *p) {
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << DY;
     nck_cuda_attn_form form = form_of(p, &s->how);
+    form.back = true;
     return nck_cuda_attn_grad_prepare(p->device, n->in[Q]->type->elem, &form, &s->kernel, &p->w->diag);
 }
 
@@ -341,13 +354,13 @@ size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, 
                                         int n_out) {
     const attend_back *s = state;
     int64_t dq[4], dv[4];
-    (void)n_in, (void)out, (void)n_out;
+    (void)out, (void)n_out;
     operand(&in[Q], s->how.q_heads, dq);
     operand(&in[V], s->how.kv_heads, dv);
     nck_cuda_attn_args a = {.n_batch = dq[0], .q_heads = dq[1], .n_queries = dq[2], .n_keys = dv[2], .cols = dq[3]};
     a.cols_v = dv[3];
     size_t own = nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
-    size_t dnn = nck_cuda_attn_dnn_grad_workspace(&s->kernel.forward, &a);
+    size_t dnn = nck_cuda_attn_dnn_grad_workspace(&s->kernel.forward, &a, mask_rows(in, n_in, dq[2]));
     return own > dnn ? own : dnn;
 }
 

@@ -62,7 +62,7 @@ static bool can_add(const nc_node *n, const char **why) {
 
 static size_t gather_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     (void)state, (void)n_in, (void)out, (void)n_out;
-    return nck_cuda_sort_workspace(nc_tensor_numel(&in[1]));
+    return nck_cuda_scatter_workspace(NCK_ADD, nc_tensor_numel(&in[1]), 0);
 }
 
 static nc_code add_slices(const nc_call *c, bool onto) {

@@ -72,12 +72,36 @@ static int64_t rows_of(const nc_tensor *x) {
     return rows;
 }
 
+/* Of the workspace, before the room of cuBLASLt. */
+static size_t bytes_own(const group *s, const nc_tensor *x, const nc_tensor *y) {
+    int64_t rows = rows_of(x);
+    size_t bytes = s->normed ? bytes_part(rows, x->dims[x->rank - 1], x->dtype) : 0;
+    return bytes + (s->paired ? 2 * bytes_part(rows, y->dims[y->rank - 1], x->dtype) : 0);
+}
+
+static nck_cuda_gemm_args product_of(const group *s, const nc_tensor *x, const nc_tensor *b, void *from, void *to) {
+    int64_t K = x->dims[x->rank - 1], N = b->dims[1];
+    return (nck_cuda_gemm_args){.n_batch = 1,
+                                .M = rows_of(x),
+                                .N = N,
+                                .K = K,
+                                .alpha = 1,
+                                .a = {.data = from, .rs = K, .cs = 1},
+                                .b = {.data = b->data, .rs = N, .cs = 1},
+                                .c = {.data = to, .rs = N, .cs = 1},
+                                .b_constant = s->constant};
+}
+
 size_t nc_matmul_group_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const group *s = state;
-    int64_t rows = rows_of(&in[0]);
-    size_t bytes = s->normed ? bytes_part(rows, in[0].dims[in[0].rank - 1], in[0].dtype) : 0;
-    (void)n_in, (void)n_out;
-    return bytes + (s->paired ? 2 * bytes_part(rows, out[0].dims[out[0].rank - 1], in[0].dtype) : 0);
+    size_t most = 0, room;
+    (void)n_out;
+    for (int i = FIRST_B; i < n_in && rows_of(&in[0]) > 1; i++) {
+        nck_cuda_gemm_args g = product_of(s, &in[0], &in[i], NCK_CUDA_SOMEWHERE, NCK_CUDA_SOMEWHERE);
+        g.b.data = NCK_CUDA_SOMEWHERE;
+        if (nck_cuda_gemm_room(&s->kernel, &g, &room) && room > most) most = room;
+    }
+    return bytes_own(s, &in[0], &out[0]) + most;
 }
 
 static nc_code norm_rows(const nc_call *c, void *to) {
@@ -95,15 +119,10 @@ static nc_code describe_products(const nc_call *c, nck_cuda_gemm_args *g, int n)
     int64_t K = x->dims[x->rank - 1];
     for (int i = 0; i < n; i++) {
         const nc_tensor *b = c->in[FIRST_B + i];
-        int64_t N = b->dims[1];
         if (b->dims[0] != K)
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B %d has %lld rows",
                                (long long)K, i, (long long)b->dims[0]);
-        g[i] =
-            (nck_cuda_gemm_args){.n_batch = 1, .M = rows_of(x), .N = N, .K = K, .alpha = 1, .b_constant = s->constant};
-        g[i].a = (nck_cuda_matrix){.data = x->data, .rs = K, .cs = 1};
-        g[i].b = (nck_cuda_matrix){.data = b->data, .rs = N, .cs = 1};
-        g[i].c = (nck_cuda_matrix){.data = c->out[s->paired ? 0 : i]->data, .rs = N, .cs = 1};
+        g[i] = product_of(s, x, b, x->data, c->out[s->paired ? 0 : i]->data);
     }
     return NC_OK;
 }
@@ -112,6 +131,7 @@ static nc_code describe_products(const nc_call *c, nck_cuda_gemm_args *g, int n)
 static nc_code run_apart(const nc_call *c, nck_cuda_gemm_args *g, int n) {
     const group *s = c->state;
     char *at = c->workspace;
+    nck_cuda_at to = nck_cuda_at_room(c, bytes_own(s, c->in[0], c->out[0]));
     nc_tensor parts[2];
     if (s->normed) {
         NC_TRY(norm_rows(c, at));
@@ -124,7 +144,7 @@ static nc_code run_apart(const nc_call *c, nck_cuda_gemm_args *g, int n) {
             g[i].c.data = parts[i].data = at;
             at += bytes_part(g->M, g->N, c->in[0]->dtype);
         }
-        NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g[i]));
+        NC_TRY(nck_cuda_gemm_run(&s->kernel, to, &g[i]));
     }
     nc_tensor *in[2] = {&parts[0], &parts[1]};
     return s->paired ? nck_cuda_chain_run(&s->chain, nck_cuda_at_call(c), in, c->out) : NC_OK;

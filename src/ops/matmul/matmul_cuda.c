@@ -3,7 +3,8 @@
  * where A's strides allow. Operands of several batch dims that do not lie one behind the other (heads of attention,
  * seen through a transposed view) are copied to the workspace first: one product of many matrices instead of many of a
  * few. Large products of half types with an odd size (a vocabulary of 50,257 words) go through copies that have some
- * elements more: cuBLASLt's kernels for odd sizes reach 120 TFLOP/s on an H200, of 740. */
+ * elements more: cuBLASLt's kernels for odd sizes reach 120 TFLOP/s on an H200, of 740. Behind all copies the workspace
+ * has room for cuBLASLt's kernel: the product is described without addresses, and the library asked what it needs. */
 #include "kernels/cuda/det.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
@@ -22,6 +23,7 @@ typedef struct gemm {
     nck_cuda_move move;
     bool views[2];   /* the operand may be a view with strides of its own */
     bool b_constant; /* B is a constant */
+    bool is_gemm;    /* Gemm, not MatMul */
     const nc_cuda_body *body;
     nck_cuda_chain gelu; /* of MatMulGelu */
 } gemm;
@@ -36,6 +38,10 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     NC_TRY(nck_cuda_gemm_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
     s->kernel.tf32 = p->tf32, s->kernel.tune = p->tune;
     s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
+    for (int i = 0; i < 2; i++) {
+        const nc_node *from = p->node->in[i]->def;
+        s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
+    }
     p->state = *out = s;
     return NC_OK;
 }
@@ -55,6 +61,27 @@ static size_t bytes_matrix(int64_t rows, int64_t cols) {
 static size_t bytes_longer(const gemm *s, int64_t M, int64_t N, int64_t K) {
     if (s->body != NULL || nc_dtype_bytes(s->kernel.type) != 2 || M < 2 || N < 1 || K < large / M / N) return 0;
     return bytes_matrix(M, K) + bytes_matrix(K, N) + bytes_matrix(M, N);
+}
+
+/* Bytes of a dense copy of an operand of several batch dims; 0: it has fewer. */
+static size_t bytes_packed(const nc_tensor *t) {
+    size_t bytes;
+    if (t->rank < 4 || !nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) return 0;
+    return (bytes + 255) / 256 * 256;
+}
+static size_t bytes_copied(const gemm *s, const nc_tensor *a, const nc_tensor *b) {
+    return (s->views[0] ? bytes_packed(a) : 0) + (s->views[1] ? bytes_packed(b) : 0);
+}
+
+/* Of the workspace, before the room of cuBLASLt. */
+static size_t bytes_own(const gemm *s, const nc_tensor *a, const nc_tensor *b, const nc_tensor *y) {
+    int64_t N = s->is_gemm ? y->dims[1] : b->rank > 1 ? b->dims[b->rank - 1] : 1, n = nc_tensor_numel(y);
+    int64_t K = s->is_gemm ? a->dims[!s->trans_a] : a->dims[a->rank - 1];
+    return bytes_copied(s, a, b) + (n > 0 ? bytes_longer(s, n / N, N, K) : 0);
+}
+
+static nck_cuda_at at_of(const nc_call *c) {
+    return nck_cuda_at_room(c, bytes_own(c->state, c->in[0], c->in[1], c->out[0]));
 }
 
 static nc_code clear(const nc_call *c, void *data, const int64_t *dims, const int64_t *strides) {
@@ -86,18 +113,22 @@ static nc_code lengthen(const nc_call *c, int64_t rows, int64_t cols, int sums, 
     return NC_OK;
 }
 
+static bool goes_longer(const gemm *s, const nck_cuda_gemm_args *g) {
+    return g->n_batch == 1 && g->bias == NULL && g->beta == 0 && bytes_longer(s, g->M, g->N, g->K) > 0;
+}
+
 static nc_code run_longer(const nc_call *c, const nck_cuda_gemm_args *g, bool *done) {
     const gemm *s = c->state;
     nck_cuda_gemm_args v = *g;
-    size_t used = 0, bytes = bytes_longer(s, g->M, g->N, g->K);
-    *done = bytes > 0 && bytes <= c->bytes_workspace && g->n_batch == 1 && g->bias == NULL && g->beta == 0;
+    size_t used = bytes_copied(s, c->in[0], c->in[1]);
+    *done = goes_longer(s, g) && used + bytes_longer(s, g->M, g->N, g->K) <= c->bytes_workspace;
     if (!*done) return NC_OK;
     NC_TRY(lengthen(c, g->M, g->K, 1, &v.a, &used));
     NC_TRY(lengthen(c, g->K, g->N, 0, &v.b, &used));
     v.M = longer(g->M), v.N = longer(g->N), v.K = longer(g->K);
     bool back = is_odd(g->M, g->N);
     if (back) v.c = (nck_cuda_matrix){.data = (char *)c->workspace + used, .rs = v.N, .cs = 1};
-    NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &v));
+    NC_TRY(nck_cuda_gemm_run(&s->kernel, at_of(c), &v));
     const int64_t dims[2] = {g->M, g->N}, from[2] = {v.N, 1}, to[2] = {g->c.rs, 1};
     return back ? nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, dims, v.c.data, from, g->c.data, to) : NC_OK;
 }
@@ -115,18 +146,7 @@ static nc_code matmul_prepare(nc_prep *p) {
     p->strided_in = 3;
     NC_TRY(matmul_cuda_prepare(p, &s));
     NC_TRY(nc_cuda_body_read(p, 2, &s->body));
-    for (int i = 0; i < 2; i++) {
-        const nc_node *from = p->node->in[i]->def;
-        s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
-    }
     return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag);
-}
-
-/* Bytes of a dense copy of an operand of several batch dims; 0: it has fewer. */
-static size_t bytes_packed(const nc_tensor *t) {
-    size_t bytes;
-    if (t->rank < 4 || !nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) return 0;
-    return (bytes + 255) / 256 * 256;
 }
 
 /* The batches cannot be stepped through as they lie. */
@@ -137,27 +157,20 @@ static bool batches_apart(const nc_tensor *t) {
     return nc_coalesce(t->rank - 2, dims, 1, strides) > 1;
 }
 
-static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    const gemm *s = state;
-    size_t packed = (s->views[0] ? bytes_packed(&in[0]) : 0) + (s->views[1] ? bytes_packed(&in[1]) : 0);
-    int64_t N = in[1].rank > 1 ? in[1].dims[in[1].rank - 1] : 1, n = nc_tensor_numel(&out[0]);
-    (void)n_in, (void)n_out;
-    return packed + (n > 0 ? bytes_longer(s, n / N, N, in[0].dims[in[0].rank - 1]) : 0);
-}
-
-/* Operands as the product reads them: copied where that helps and the workspace has room. */
+/* Operands as the product reads them: copied where that helps and the workspace has room, but without a device. */
 static nc_code pack_operands(const nc_call *c, nc_tensor packed[2]) {
     const gemm *s = c->state;
     size_t used = 0;
     for (int i = 0; i < 2; i++) {
         const nc_tensor *x = c->in[i];
         nc_tensor_copy(&packed[i], x);
-        size_t bytes = bytes_packed(x);
+        size_t bytes = s->views[i] ? bytes_packed(x) : 0;
         if (bytes == 0 || used + bytes > c->bytes_workspace || !batches_apart(x)) continue;
         packed[i].data = (char *)c->workspace + used;
         nc_dense_strides(x->dims, x->rank, packed[i].strides);
-        NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), x->rank, x->dims, x->data, x->strides, packed[i].data,
-                             packed[i].strides));
+        if (c->device != NULL)
+            NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), x->rank, x->dims, x->data, x->strides, packed[i].data,
+                                 packed[i].strides));
         used += bytes;
     }
     return NC_OK;
@@ -212,7 +225,7 @@ static nc_code run_batches(const nc_call *c, const nck_cuda_gemm_args *g, const 
         one.a.data = (char *)g->a.data + at[0] * es;
         one.b.data = (char *)g->b.data + at[1] * es;
         one.c.data = (char *)g->c.data + at[2] * es;
-        NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &one));
+        NC_TRY(nck_cuda_gemm_run(&s->kernel, at_of(c), &one));
     }
     return NC_OK;
 }
@@ -223,7 +236,7 @@ static nc_code run_joined(const nc_call *c, const nck_cuda_gemm_args *g, bool *d
     nck_cuda_gemm_args joined = *g;
     *done = false;
     if (s->body == NULL || !nc_cuda_body_join(s->body, c, &joined)) return NC_OK;
-    return nck_cuda_gemm_fused(&s->kernel, nck_cuda_at_call(c), &joined, done);
+    return nck_cuda_gemm_fused(&s->kernel, at_of(c), &joined, done);
 }
 
 /* The product, of the innermost batches of w. */
@@ -279,7 +292,7 @@ static nc_code gelu_run(const nc_call *c) {
     g.bias = c->in[2]->data;
     nck_cuda_gemm_args joined = g;
     joined.gelu = true, joined.kept = c->out[1]->data;
-    if (w.rank == 0) NC_TRY(nck_cuda_gemm_fused(&s->kernel, nck_cuda_at_call(c), &joined, &done));
+    if (w.rank == 0) NC_TRY(nck_cuda_gemm_fused(&s->kernel, at_of(c), &joined, &done));
     if (done) return NC_OK;
     g.c.data = c->out[1]->data;
     NC_TRY(run_batches(c, &g, &w));
@@ -291,6 +304,7 @@ static nc_code gelu_run(const nc_call *c) {
 static nc_code gemm_prepare(nc_prep *p) {
     gemm *s;
     NC_TRY(matmul_cuda_prepare(p, &s));
+    s->is_gemm = true;
     s->trans_a = nc_attr_int(p->node, "transA") != 0;
     s->trans_b = nc_attr_int(p->node, "transB") != 0;
     s->alpha = nc_attr_float(p->node, "alpha");
@@ -298,12 +312,6 @@ static nc_code gemm_prepare(nc_prep *p) {
     p->strided_in = 7;
     NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag));
     return nc_cuda_body_read(p, 3, &s->body);
-}
-
-static size_t gemm_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    const gemm *s = state;
-    (void)n_in, (void)n_out;
-    return bytes_longer(s, out[0].dims[0], out[0].dims[1], in[0].dims[!s->trans_a]);
 }
 
 static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
@@ -321,16 +329,15 @@ static nc_code add_c(const nc_call *c, nck_cuda_gemm_args *g) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g->M,
                            (long long)g->N);
     nc_broadcast_strides(t, 2, c->out[0]->dims, strides);
-    if (nc_dtype_is_float(t->dtype) && s->beta == 1 && (strides[0] == 0 || g->M == 1) && strides[1] == 1) {
-        g->bias = t->data;
-        return NC_OK;
-    }
-    g->beta = s->beta;
+    bool is_bias = nc_dtype_is_float(t->dtype) && s->beta == 1 && (strides[0] == 0 || g->M == 1) && strides[1] == 1;
+    if (is_bias) g->bias = t->data;
+    if (!is_bias) g->beta = s->beta;
+    if (is_bias || c->device == NULL) return NC_OK;
     nck_cuda_matrix from = {.data = t->data, .rs = strides[0], .cs = strides[1]};
     return nck_cuda_gemm_spread(&s->kernel, nck_cuda_at_call(c), g->M, g->N, from, g->c);
 }
 
-static nc_code gemm_run(const nc_call *c) {
+static nck_cuda_gemm_args describe_gemm(const nc_call *c) {
     const gemm *s = c->state;
     const nc_tensor *a = c->in[0], *b = c->in[1];
     int ta = s->trans_a, tb = s->trans_b;
@@ -339,6 +346,14 @@ static nc_code gemm_run(const nc_call *c) {
     g.b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[tb], .cs = b->strides[!tb]};
     g.c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g.N, .cs = 1};
     g.b_constant = s->b_constant;
+    return g;
+}
+
+static nc_code gemm_run(const nc_call *c) {
+    const gemm *s = c->state;
+    const nc_tensor *b = c->in[1];
+    const int tb = s->trans_b;
+    nck_cuda_gemm_args g = describe_gemm(c);
     if (g.K != b->dims[tb])
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has %lld rows", (long long)g.K,
                            (long long)b->dims[tb]);
@@ -348,8 +363,99 @@ static nc_code gemm_run(const nc_call *c) {
     NC_TRY(run_joined(c, &g, &done));
     if (!done) NC_TRY(run_longer(c, &g, &done));
     if (done) return NC_OK;
-    NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g));
+    NC_TRY(nck_cuda_gemm_run(&s->kernel, at_of(c), &g));
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
+}
+
+/* ---- the workspace ---- */
+
+enum { MAX_OPERANDS = 16 };
+
+/* A call without a device, whose tensors lie anywhere. */
+typedef struct told {
+    nc_tensor t[MAX_OPERANDS], *at[MAX_OPERANDS];
+    nc_diag unsaid;
+    nc_call call;
+} told;
+
+static bool tell(const gemm *s, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out, told *to) {
+    if (n_in + n_out > MAX_OPERANDS) return false;
+    for (int i = 0; i < n_in + n_out; i++) {
+        nc_tensor_copy(&to->t[i], i < n_in ? &in[i] : &out[i - n_in]);
+        if (to->t[i].dtype != NC_UNDEFINED) to->t[i].data = NCK_CUDA_SOMEWHERE;
+        to->at[i] = &to->t[i];
+    }
+    to->call = (nc_call){.state = s,
+                         .in = to->at,
+                         .out = to->at + n_in,
+                         .n_in = n_in,
+                         .n_out = n_out,
+                         .workspace = NCK_CUDA_SOMEWHERE,
+                         .bytes_workspace = bytes_own(s, &in[0], &in[1], &out[0]),
+                         .diag = &to->unsaid};
+    return nc_tensor_numel(&out[0]) > 0;
+}
+
+/* As its run describes it. */
+static bool describe_any(const nc_call *c, nck_cuda_gemm_args *g, int *n_batches) {
+    const gemm *s = c->state;
+    batches w = {.rank = 0};
+    bool has_c = s->is_gemm && c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0;
+    if (s->is_gemm)
+        *g = describe_gemm(c);
+    else if (describe_call(c, g, &w) != NC_OK)
+        return false;
+    *n_batches = w.rank;
+    return !has_c || add_c(c, g) == NC_OK;
+}
+
+/* What comes together with the product, if cuBLASLt has that. */
+static bool room_joined(const nc_call *c, const nck_cuda_gemm_args *g, size_t *bytes) {
+    const gemm *s = c->state;
+    nck_cuda_gemm_args joined = *g;
+    bool gelu = s->gelu.n_in > 0;
+    if (gelu) joined.bias = c->in[2]->data, joined.gelu = true, joined.kept = c->out[1]->data;
+    if (!gelu && (s->body == NULL || !nc_cuda_body_join(s->body, c, &joined))) return false;
+    return nck_cuda_gemm_room(&s->kernel, &joined, bytes);
+}
+
+/* A dense matrix (rows, cols) as columns, one behind the other. */
+static void turn(nck_cuda_matrix *m, int64_t rows, int64_t cols) {
+    if (m->cs == 1 && m->rs == cols) m->rs = 1, m->cs = rows;
+}
+
+static size_t room_of(const nc_call *c, nck_cuda_gemm_args g, int n_batches) {
+    const gemm *s = c->state;
+    size_t bytes = 0;
+    if (n_batches <= 1 && room_joined(c, &g, &bytes)) return bytes;
+    if (goes_longer(s, &g)) {
+        bool a_lines = g.a.cs == 1, b_lines = g.b.cs == 1;
+        g.M = longer(g.M), g.N = longer(g.N), g.K = longer(g.K);
+        g.a.rs = a_lines ? g.K : 1, g.a.cs = a_lines ? 1 : g.M;
+        g.b.rs = b_lines ? g.N : 1, g.b.cs = b_lines ? 1 : g.K;
+        g.c.rs = g.N;
+    }
+    nck_cuda_gemm_room(&s->kernel, &g, &bytes);
+    return bytes;
+}
+
+/* Strides of views come with the run: what may be one is taken for a matrix that lies dense, and for a turned one. */
+static size_t product_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const gemm *s = state;
+    size_t own = bytes_own(s, &in[0], &in[1], &out[0]), most = 0;
+    told t = {.unsaid = {0}};
+    nck_cuda_gemm_args g;
+    int n_batches;
+    if (!tell(s, in, n_in, out, n_out, &t) || !describe_any(&t.call, &g, &n_batches)) return own;
+    for (int a = 0; a <= s->views[0]; a++)
+        for (int b = 0; b <= s->views[1]; b++) {
+            nck_cuda_gemm_args v = g;
+            if (a) turn(&v.a, v.M, v.K);
+            if (b) turn(&v.b, v.K, v.N);
+            size_t bytes = room_of(&t.call, v, n_batches);
+            if (bytes > most) most = bytes;
+        }
+    return own + most;
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
@@ -414,27 +520,32 @@ static nc_code det_run(const nc_call *c) {
 }
 
 const nc_binding nc_matmul_cuda[] = {
-    {.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
+    {.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .workspace = product_workspace, .run = matmul_run},
     {.op = "MatMulChain",
      .domain = "nacre",
      .types = T_BODY,
      .prepare = matmul_prepare,
-     .workspace = matmul_workspace,
+     .workspace = product_workspace,
      .run = matmul_run},
     {.op = "MatMulGelu",
      .domain = "nacre",
      .types = NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
      .prepare = gelu_prepare,
-     .workspace = matmul_workspace,
+     .workspace = product_workspace,
      .run = gelu_run},
-    {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .workspace = gemm_workspace, .run = gemm_run},
+    {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .workspace = product_workspace, .run = gemm_run},
     {.op = "MatMulGroup",
      .domain = "nacre",
      .types = T_BODY,
      .prepare = nc_matmul_group_prepare,
      .workspace = nc_matmul_group_workspace,
      .run = nc_matmul_group_run},
-    {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
+    {.op = "GemmChain",
+     .domain = "nacre",
+     .types = T_BODY,
+     .prepare = gemm_prepare,
+     .workspace = product_workspace,
+     .run = gemm_run},
     {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
     {.op = "DetGrad",
      .domain = "nacre",

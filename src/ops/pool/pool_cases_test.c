@@ -17,7 +17,8 @@
         { 0.5, 2 } \
     }
 
-static const nc_case cases[] = {
+extern const nc_case nc_pool_cases[];
+const nc_case nc_pool_cases[] = {
     {"max_1d", ONE("MaxPool<kernel_shape = [2]>", "float[n,3,7]")},
     {"max_2d", ONE("MaxPool<kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,1]>", "float[2,3,5,n]")},
     {"max_3d", ONE("MaxPool<kernel_shape = [2,2,2], dilations = [1,2,1]>", "float[1,2,3,5,4]")},
@@ -62,9 +63,9 @@ static const nc_case cases[] = {
      VALUE},
     {0}};
 
-TEST(pool_values) { nc_cases_check_values(cases); }
-TEST(pool_isas) { nc_cases_check_isas(cases); }
-TEST(pool_gradients) { nc_cases_check_gradients(cases); }
+TEST(pool_values) { nc_cases_check_values(nc_pool_cases); }
+TEST(pool_isas) { nc_cases_check_isas(nc_pool_cases); }
+TEST(pool_gradients) { nc_cases_check_gradients(nc_pool_cases); }
 
 TEST(pool_sizes) {
     CHECK_INFERS(ONE("MaxPool<kernel_shape = [3,3], strides = [2,2], ceil_mode = 1>", "float[n,2,4,4]"),

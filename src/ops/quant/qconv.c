@@ -61,10 +61,17 @@ static nc_code to_float_decompose(nc_builder *b, const nc_node *n, nc_value **ou
     if (n->in[0]->type == NULL || n->in[0]->type->rank < 0)
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
     nc_value *in[4] = {nc_contrib_turn(b, n->in[0], false), n->in[1], nc_contrib_in(n, 3), nc_contrib_in(n, 4)};
-    nc_value *y = nc_build_attr1(b, "", "ConvInteger", in, 4, n->attrs, n->n_attrs), *bias = nc_contrib_in(n, 5);
+    static const char *const own[] = {"low", "high"};
+    nc_attr attrs[16];
+    int n_attrs = nc_contrib_attrs(n, own, 2, attrs);
+    nc_value *y = nc_build_attr1(b, "", "ConvInteger", in, 4, attrs, n_attrs), *bias = nc_contrib_in(n, 5);
     if (b->code == NC_OK) y = nc_build_cast(b, y, NC_FLOAT);
     if (b->code == NC_OK) y = nc_build1(b, "Mul", 2, nc_contrib_turn(b, y, true), n->in[2]);
-    if (b->code == NC_OK) out[0] = bias != NULL ? nc_build1(b, "Add", 2, y, bias) : y;
+    if (b->code == NC_OK && bias != NULL) y = nc_build1(b, "Add", 2, y, bias);
+    for (int i = 0; i < 2 && b->code == NC_OK; i++)
+        if (nc_attr_has(n, own[i]))
+            y = nc_build1(b, i ? "Min" : "Max", 2, y, nc_build_scalar(b, NC_FLOAT, nc_attr_float(n, own[i])));
+    out[0] = y;
     return b->code;
 }
 
@@ -96,7 +103,7 @@ static const nc_op_version to_float_versions[] = {
      IN({"x", T_BYTE}, {"w", T_BYTE}, {"scale", T_F32}, {"x_zero_point", SAME(0), OPTIONAL},
         {"w_zero_point", SAME(1), OPTIONAL}, {"bias", T_F32, OPTIONAL}),
      OUT({"y", T_F32}),
-     CONV_ATTR},
+     ATTR(NC_CONV_ATTRS, A_FLOAT_OPT("low"), A_FLOAT_OPT("high"))},
     {0}};
 static const nc_op_version linear_versions[] = {
     {.since = 10,
@@ -115,7 +122,7 @@ const nc_card nc_card_conv_integer = {.name = "ConvInteger",
 const nc_card nc_card_conv_integer_to_float = {.name = "ConvIntegerToFloat",
                                                .domain = "nacre",
                                                .doc = "ConvInteger with channels last, its sums times a scale, plus a "
-                                                      "bias.",
+                                                      "bias, within bounds.",
                                                .versions = to_float_versions,
                                                .infer = to_float_infer,
                                                .decompose = to_float_decompose,

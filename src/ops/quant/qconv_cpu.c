@@ -6,12 +6,16 @@
 #include "ops/nn/conv.h"
 #include "ops/quant/quant.h"
 
+#include <math.h>
+
 enum { MAX_IN = 9 };
 
 typedef struct qconv {
     nc_conv_attrs attrs;
     bool linear, numbers, packed, last; /* last: channels of x and y come last */
     int i_w, i_xz, i_wz;                /* inputs */
+    bool clamps;                        /* numbers */
+    float low, high;
 } qconv;
 
 static bool is_window(const nc_type *w, const char **why) {
@@ -73,6 +77,9 @@ nc_code nc_qconv_prepare(nc_prep *p) {
                  .i_wz = linear    ? 5
                          : numbers ? 4
                                    : 3};
+    s->clamps = numbers && (nc_attr_has(p->node, "low") || nc_attr_has(p->node, "high"));
+    s->low = s->clamps && nc_attr_has(p->node, "low") ? (float)nc_attr_float(p->node, "low") : -INFINITY;
+    s->high = s->clamps && nc_attr_has(p->node, "high") ? (float)nc_attr_float(p->node, "high") : INFINITY;
     p->state = s;
     NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[s->i_w]->type->rank - 2, &s->attrs));
     return qconv_ask_pack(p, s);
@@ -147,6 +154,7 @@ static nck_igemm_out out_of(const nc_call *c, const qconv *s) {
         o.a_scale = &one, o.a_scales = 1;
         o.b_scale = c->in[2]->data, o.b_scales = nc_tensor_numel(c->in[2]);
         if (c->n_in > 5) o.bias = c->in[5]->data;
+        o.clamps = s->clamps, o.low = s->low, o.high = s->high;
     }
     if (!s->linear) return o;
     o.a_scale = c->in[1]->data, o.a_scales = 1;

@@ -24,6 +24,11 @@ static nc_code along_prepare(nc_prep *p, along **out) {
     return nck_cuda_along_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag);
 }
 
+size_t nc_along_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_along_workspace(nc_tensor_numel(&in[0]));
+}
+
 nc_code nc_arg_cuda_prepare(nc_prep *p) {
     along *s;
     NC_TRY(along_prepare(p, &s));
@@ -37,7 +42,8 @@ nc_code nc_arg_cuda_run(const nc_call *c) {
     const nc_tensor *x;
     int axis;
     NC_TRY(nc_arg_lines(&s->arg, c, &room, &x, &axis));
-    return nck_cuda_arg_run(&s->kernel, nck_cuda_at_call(c), x, axis, s->arg.smallest, s->arg.last, c->out[0]->data);
+    return nck_cuda_arg_run(&s->kernel, nck_cuda_at_call(c), x, axis, s->arg.smallest, s->arg.last, c->workspace,
+                            c->out[0]->data);
 }
 
 nc_code nc_cumulate_cuda_prepare(nc_prep *p) {
@@ -54,5 +60,5 @@ nc_code nc_cumulate_cuda_run(const nc_call *c) {
     int axis;
     NC_TRY(nc_cumulate_lines(c, &room, &x, &axis));
     return nck_cuda_cumulate_run(&s->kernel, nck_cuda_at_call(c), x, axis, s->cumulate.product, s->cumulate.exclusive,
-                                 s->cumulate.reverse, c->out[0]->data);
+                                 s->cumulate.reverse, c->workspace, c->out[0]->data);
 }

@@ -5,6 +5,7 @@
 #include "ops/binding.h"
 
 bool nc_along_cuda_fits(const nc_node *n, const char **why);
+size_t nc_along_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_arg_cuda_prepare(nc_prep *p); /* own: nc_arg_row */
 NC_MUST nc_code nc_arg_cuda_run(const nc_call *c);
 NC_MUST nc_code nc_cumulate_cuda_prepare(nc_prep *p); /* own: nc_cumulate_row */

@@ -92,19 +92,19 @@ static nc_code sum_to_run(const nc_call *c) {
     .fits = reduce_fits, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
 #define ROW(name, op_of) \
     { .op = name, PLACE(op_of), .run = reduce_run }
-#define ARG(name, row)                                                                                  \
-    {                                                                                                   \
-        .op = name, .fits = nc_along_cuda_fits, .prepare = nc_arg_cuda_prepare, .run = nc_arg_cuda_run, \
-        .own = &(const nc_arg_row) {                                                                    \
-            row                                                                                         \
-        }                                                                                               \
+#define ARG(name, row)                                                                                                \
+    {                                                                                                                 \
+        .op = name, .fits = nc_along_cuda_fits, .workspace = nc_along_cuda_workspace, .prepare = nc_arg_cuda_prepare, \
+        .run = nc_arg_cuda_run, .own = &(const nc_arg_row) {                                                          \
+            row                                                                                                       \
+        }                                                                                                             \
     }
-#define CUMULATE(name, domain_name, row)                                                                    \
-    {                                                                                                       \
-        .op = name, .domain = domain_name, .fits = nc_along_cuda_fits, .prepare = nc_cumulate_cuda_prepare, \
-        .run = nc_cumulate_cuda_run, .own = &(const nc_cumulate_row) {                                      \
-            row                                                                                             \
-        }                                                                                                   \
+#define CUMULATE(name, domain_name, row)                                                                     \
+    {                                                                                                        \
+        .op = name, .domain = domain_name, .fits = nc_along_cuda_fits, .workspace = nc_along_cuda_workspace, \
+        .prepare = nc_cumulate_cuda_prepare, .run = nc_cumulate_cuda_run, .own = &(const nc_cumulate_row) {  \
+            row                                                                                              \
+        }                                                                                                    \
     }
 const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum", NCK_REDUCE_SUM),
                                      ROW("ReduceMean", NCK_REDUCE_MEAN),

@@ -63,10 +63,11 @@ static nc_code gather_nd_run(const nc_call *c) {
 
 /* A key for each element of indices, or for each row of them, of which an empty one is a row too. */
 static size_t scatter_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    (void)state, (void)n_in, (void)out, (void)n_out;
+    const picking *s = state;
+    (void)n_in, (void)n_out;
     int64_t rows = 1, n = nc_tensor_numel(&in[1]);
     for (int k = 0; k < in[1].rank - 1; k++) rows *= in[1].dims[k];
-    return nck_cuda_sort_workspace(n > rows ? n : rows);
+    return nck_cuda_scatter_workspace(s->how.how, n > rows ? n : rows, nc_tensor_numel(&out[0]));
 }
 
 static nc_code copy_data(const nc_call *c) {

@@ -17,4 +17,8 @@ NC_MUST nc_code nc_mel_scale_of(const nc_call *c, nc_mel_scale *m);
 /* The spectrum's bin where triangle edge i lies: triangle i rises from edge i to i + 1 and falls to i + 2. */
 int64_t nc_mel_edge(const nc_mel_scale *m, int64_t i);
 
+/* The axis and length of a DFT's call, `axis` being what the attributes say; fails where they do not fit. */
+NC_MUST nc_code nc_dft_read(const nc_call *c, int64_t axis, bool inverse, bool onesided, int64_t *along,
+                            int64_t *length);
+
 #endif

@@ -39,21 +39,29 @@ static size_t dft_workspace(const void *state, const nc_tensor *in, int n_in, co
     return nck_dft_workspace(2 * most);
 }
 
-static nc_code dft_run(const nc_call *c) {
-    const dft_state *s = c->state;
+nc_code nc_dft_read(const nc_call *c, int64_t axis, bool inverse, bool onesided, int64_t *along, int64_t *length) {
     const nc_tensor *x = c->in[0], *y = c->out[0];
-    int64_t axis = c->n_in > 2 && c->in[2]->data != NULL ? int_of(c->in[2]) : s->axis, parts = x->dims[x->rank - 1];
+    int64_t parts = x->dims[x->rank - 1], n;
+    if (c->n_in > 2 && c->in[2]->data != NULL) axis = int_of(c->in[2]);
     if (axis < 0) axis += x->rank;
     if (axis < 0 || axis >= x->rank - 1 || (parts != 1 && parts != 2))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
                            "axis %lld of %d dims, the last %lld: expected one before the last, and 1 or 2",
                            (long long)axis, x->rank, (long long)parts);
-    bool half = s->onesided && !s->inverse;
-    int64_t length = !half ? y->dims[axis] : c->n_in > 1 && c->in[1]->data != NULL ? int_of(c->in[1]) : x->dims[axis];
-    if (length < 1 || (half ? length / 2 + 1 : length) != y->dims[axis])
+    bool half = onesided && !inverse;
+    n = !half ? y->dims[axis] : c->n_in > 1 && c->in[1]->data != NULL ? int_of(c->in[1]) : x->dims[axis];
+    if (n < 1 || (half ? n / 2 + 1 : n) != y->dims[axis])
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "length %lld does not give the planned shape",
-                           (long long)length);
-    nck_dft(x, (int)axis, length, s->inverse, s->onesided, y, c->workspace, c->pool);
+                           (long long)n);
+    *along = axis, *length = n;
+    return NC_OK;
+}
+
+static nc_code dft_run(const nc_call *c) {
+    const dft_state *s = c->state;
+    int64_t axis, length;
+    NC_TRY(nc_dft_read(c, s->axis, s->inverse, s->onesided, &axis, &length));
+    nck_dft(c->in[0], (int)axis, length, s->inverse, s->onesided, c->out[0], c->workspace, c->pool);
     return NC_OK;
 }
 

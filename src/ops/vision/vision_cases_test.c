@@ -140,6 +140,14 @@ const nc_case nc_vision_cases[] = {
     {"grid_sample_at_grad",
      G "(float[2,3,4,5] x, float[2,3,4,2] g) => (y) { y = nacre.GridSampleAt(x, g) }",
      {{-2, 2}, {0.1, 2.9}}},
+    {"nms_in_pieces",
+     G "(float [2,1300,2] a, float [2,1300,2] s, float [2,2,1300] p) => (y) <const int64[1] m = {900}, const float [1] "
+       "o = "
+       "{0.3}, const float [1] l = {0.1}> { e = Add(a, s) b = Concat<axis = 2>(a, e) y = NonMaxSuppression(b, p, m, o, "
+       "l) "
+       "}",
+     {{0, 30}, {1, 4}, {0, 1}},
+     FIXED},
     {"affine_grid_half",
      G "(float16[2,2,3] t) => (y) <const int64[4] s = {2, 1, 1, 5}> { y = AffineGrid<align_corners = 1>(t, s) }",
      {{0, 0}},
@@ -163,6 +171,12 @@ const nc_case nc_vision_cases[] = {
     {"roi_align_grad",
      G "(float[2,2,6,7] x, float[3,2,2,3] d) => (a, b) <" REGIONS "> { a, b = nacre.RoiAlignGrad<output_height = 2, "
        "output_width = 3, spatial_scale = 0.75>(x, r, i, d) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"roi_align_grad_planes",
+     G "(double[2,18,6,7] x, double[3,18,2,3] d) => (a) <" REGIONS_OF(
+         "double") "> { a = "
+                   "nacre.RoiAlignGrad<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, i, d) }",
      {{0, 0}},
      NC_CASE_NO_GRAD},
     {"roi_align_grad_max",

@@ -9,12 +9,13 @@
  * has arrays for vectors: more pixels than one only keep the compiler busy. */
 #if defined NCK_ISA_avx512
 enum { BLOCK = 16, PIXELS = 14 };
-#define EACH_PIXELS(X, ...)                                                                                     \
-    X(__VA_ARGS__, 1)                                                                                           \
-    X(__VA_ARGS__, 2)                                                                                           \
-    X(__VA_ARGS__, 3)                                                                                           \
-    X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) \
-        X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
+#define EACH_PIXELS(X, ...)                                                                                      \
+    X(__VA_ARGS__, 1)                                                                                            \
+    X(__VA_ARGS__, 2)                                                                                            \
+    X(__VA_ARGS__, 3)                                                                                            \
+    X(__VA_ARGS__, 4)                                                                                            \
+    X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) \
+        X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
 #elif defined NCK_ISA_neon || defined NCK_ISA_avx2
 enum { BLOCK = 8, PIXELS = 6 };
 #define EACH_PIXELS(X, ...) \
@@ -32,16 +33,6 @@ enum { BLOCK = 8, PIXELS = 1 };
 enum { KV = BLOCK / V_LEN_f32, STEPS = 4, LINE = 16 }; /* LINE: of the cache, in floats */
 _Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
 _Static_assert(PIXELS <= NCK_CONV_MAX_PIXELS, "the table has room");
-
-/* A NaN stays one. Where the words for it are single instructions, min and max; else a NaN is neither below nor above.
- */
-static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
-#ifdef NCK_ISA_neon
-    return v_min_f32(v_max_f32(a, low), high);
-#endif
-    a = v_sel_f32(v_lt_f32(a, low), low, a);
-    return v_sel_f32(v_lt_f32(high, a), high, a);
-}
 
 /* One channel x times its weights w: of one tap, for all pixels. */
 __attribute__((always_inline)) static inline void step(int kb, int in, int pixels, const float *x, const float *w,
@@ -98,7 +89,7 @@ __attribute__((always_inline)) static inline void finish(int kb, int pixels, con
         v_f32 low = v_set_f32(t->low), high = v_set_f32(t->high);
         UNROLL
         for (int p = 0; p < pixels; p++) UNROLL
-        for (int v = 0; v < kb * KV; v++) acc[p][v] = clamp(acc[p][v], low, high);
+        for (int v = 0; v < kb * KV; v++) acc[p][v] = v_clamp_f32(acc[p][v], low, high);
     }
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
@@ -182,7 +173,7 @@ __attribute__((always_inline)) static inline void row_piece(int pixels, int64_t 
         v_f32 low = v_set_f32(r->low), high = v_set_f32(r->high);
         UNROLL
         for (int p = 0; p < pixels; p++) UNROLL
-        for (int v = 0; v < KV; v++) acc[p][v] = clamp(acc[p][v], low, high);
+        for (int v = 0; v < KV; v++) acc[p][v] = v_clamp_f32(acc[p][v], low, high);
     }
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL

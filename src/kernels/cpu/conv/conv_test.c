@@ -304,6 +304,21 @@ TEST(conv_blocked) {
     }
 }
 
+/* Room that was booked for larger images serves smaller ones, whichever way either goes. */
+TEST(conv_blocked_workspace_grows) {
+    for (size_t i = 0; i < sizeof deep_shapes / sizeof *deep_shapes; i++)
+        for (int64_t more = 0; more < 60 * 60 * 60; more += 37) {
+            conv_3d small = deep_shapes[i], large = small;
+            int64_t by[NCK_WINDOW_DIMS] = {more / 3600, more / 60 % 60, more % 60};
+            for (int d = 0; d < NCK_WINDOW_DIMS; d++) small.dims[d][0] += by[d] / 2, large.dims[d][0] += by[d];
+            if (more % 2 && small.dims[0][1] == 1) small.dims[0][0] = 1;
+            nck_conv_shape s = conv_3d_shape(&small), l = conv_3d_shape(&large);
+            CHECK(nck_conv_blocked_workspace(&s, NCK_CONV_BLOCKS) <= nck_conv_blocked_workspace(&l, NCK_CONV_BLOCKS));
+            if (!nck_conv_wino_fits(&s)) continue;
+            CHECK(nck_conv_blocked_workspace(&s, NCK_CONV_WINO) <= nck_conv_blocked_workspace(&l, NCK_CONV_WINO));
+        }
+}
+
 TEST(conv_blocked_of_three_dims) {
     for (size_t i = 0; i < sizeof deep_shapes / sizeof *deep_shapes; i++) {
         nck_conv_shape s = conv_3d_shape(&deep_shapes[i]);

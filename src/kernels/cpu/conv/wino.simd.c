@@ -47,12 +47,6 @@ static void input(int64_t block, const float *x, int64_t x_row, float *v, int64_
     }
 }
 
-/* A NaN is neither below nor above. */
-static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
-    a = v_sel_f32(v_lt_f32(a, low), low, a);
-    return v_sel_f32(v_lt_f32(high, a), high, a);
-}
-
 static void output_row(int64_t block, const nck_wino_out *o, int64_t lane, int64_t r, const v_f32 *half) {
     v_f32 to[OUT], low = v_set_f32(o->low), high = v_set_f32(o->high), bias = v_load_f32(o->bias + lane);
     output_line(half, to, 1);
@@ -60,7 +54,7 @@ static void output_row(int64_t block, const nck_wino_out *o, int64_t lane, int64
         int64_t at = r * o->y_row + c * block + lane;
         v_f32 y = v_add_f32(to[c], bias);
         if (o->add) y = v_add_f32(y, v_load_f32(o->add + at));
-        v_store_f32(o->y + at, o->clamps ? clamp(y, low, high) : y);
+        v_store_f32(o->y + at, o->clamps ? v_clamp_f32(y, low, high) : y);
     }
 }
 

@@ -15,8 +15,9 @@ typedef void nck_igemm_rows(const void *ctx, int64_t i, int64_t n, uint8_t *rows
 
 /* What becomes of the sum s of row i and column j, with s' = s + sum_bias[j], a = a_scale[i % a_scales] and
  * b = b_scale[j % b_scales]:
- * NC_INT32: s'. NC_FLOAT: s' * (a * b) + bias[j], in f32. NC_UINT8, NC_INT8: s' * (a * b / y_scale), in f32, rounded to
- * nearest even, plus y_zero, saturated; NaN counts as 0. */
+ * NC_INT32: s'. NC_FLOAT: s' * (a * b) + bias[j], in f32, with `clamps` no less than low and no more than high.
+ * NC_UINT8, NC_INT8: s' * (a * b / y_scale), in f32, rounded to nearest even, plus y_zero, saturated; NaN counts as 0.
+ */
 typedef struct nck_igemm_out {
     nc_dtype type;
     void *c; /* (M,N) */
@@ -25,6 +26,8 @@ typedef struct nck_igemm_out {
     const float *a_scale, *b_scale;
     int64_t a_scales, b_scales;
     const float *bias; /* (N), NULL: none */
+    bool clamps;
+    float low, high;
     float y_scale;
     int y_zero;
 } nck_igemm_out;

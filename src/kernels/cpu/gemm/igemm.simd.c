@@ -333,6 +333,12 @@ static void igemm_to_codes(const int32_t *restrict s, const float *restrict scal
     for (int j = 0; j < NR; j++) y[j] = (uint8_t)v[j];
 }
 
+/* A NaN stays. */
+static void igemm_clamp(float low, float high, float *y) {
+    for (int j = 0; j < NR; j++) y[j] = y[j] < low ? low : y[j];
+    for (int j = 0; j < NR; j++) y[j] = y[j] > high ? high : y[j];
+}
+
 /* One row as it is stored, NR elements. */
 static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
     const nck_igemm_out *o = t->out;
@@ -351,6 +357,7 @@ static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
         igemm_scaled(s, scale, row);
     else
         igemm_to_codes(s, scale, o->y_zero, o->type == NC_INT8 ? -128 : 0, row);
+    if (o->type == NC_FLOAT && o->clamps) igemm_clamp(o->low, o->high, row);
 }
 
 #ifdef __AVX512BW__
@@ -386,6 +393,7 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
             __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
             if (number) {
                 if (o->bias) q = _mm512_add_ps(q, _mm512_loadu_ps(c->bias + v * VL));
+                if (o->clamps) q = _mm512_min_ps(_mm512_set1_ps(o->high), _mm512_max_ps(_mm512_set1_ps(o->low), q));
                 _mm512_mask_storeu_ps((float *)o->c + at + v * VL, part[v], q);
                 continue;
             }
@@ -430,13 +438,19 @@ ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_c
 ALWAYS void igemm_plain_numbers(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
+    const bool clamps = t->out->clamps;
+    const float32x4_t low = vdupq_n_f32(t->out->low), high = vdupq_n_f32(t->out->high);
     float part[NR], *to = (float *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         float *y = whole ? to : part;
         igemm_scaled_row(c, acc, false, t->a_rest ? t->a_rest[r] : 0, q);
         UNROLL
-        for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
+        for (int v = 0; v < NV; v++) {
+            if (bias) q[v] = vaddq_f32(q[v], c->bias[v]);
+            if (clamps) q[v] = vminq_f32(vmaxq_f32(q[v], low), high);
+            vst1q_f32(y + v * VL, q[v]);
+        }
         if (!whole) memcpy(to, part, (size_t)cols * sizeof *to);
     }
 }

@@ -18,7 +18,9 @@ static void igemm_ref_store(const nck_igemm_out *o, int64_t i, int64_t j, uint32
     float scale = o->a_scale[i % o->a_scales] * o->b_scale[j % o->b_scales];
     if (o->type == NC_FLOAT) {
         float y = (float)s * scale;
-        ((float *)o->c)[at] = o->bias ? y + o->bias[j] : y;
+        if (o->bias) y += o->bias[j];
+        if (o->clamps) y = y < o->low ? o->low : y > o->high ? o->high : y;
+        ((float *)o->c)[at] = y;
         return;
     }
     float q = (float)s * (scale / o->y_scale), low = o->type == NC_INT8 ? -128 : 0;

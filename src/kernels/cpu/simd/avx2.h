@@ -21,32 +21,36 @@ static inline v_f64 v_load_f64(const void *p) { return _mm256_castsi256_pd(_mm25
 static inline void v_store_f32(void *p, v_f32 a) { _mm256_storeu_si256((__m256i_u *)p, _mm256_castps_si256(a)); }
 static inline void v_store_f64(void *p, v_f64 a) { _mm256_storeu_si256((__m256i_u *)p, _mm256_castpd_si256(a)); }
 
-#define WORDS(S, E, P, CAST)                                                                                     \
-    static inline v_##S v_set_##S(E a) { return _mm256_set1_##P(a); }                                            \
-    static inline v_##S v_add_##S(v_##S a, v_##S b) { return _mm256_add_##P(a, b); }                             \
-    static inline v_##S v_sub_##S(v_##S a, v_##S b) { return _mm256_sub_##P(a, b); }                             \
-    static inline v_##S v_mul_##S(v_##S a, v_##S b) { return _mm256_mul_##P(a, b); }                             \
-    static inline v_##S v_div_##S(v_##S a, v_##S b) { return _mm256_div_##P(a, b); }                             \
-    static inline v_##S v_fma_##S(v_##S a, v_##S b, v_##S c) { return _mm256_fmadd_##P(a, b, c); }               \
-    static inline m_##S v_lt_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_LT_OQ); }                  \
-    static inline m_##S v_le_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_LE_OQ); }                  \
-    static inline m_##S v_eq_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_EQ_OQ); }                  \
-    static inline m_##S v_and_##S(m_##S a, m_##S b) { return _mm256_and_##P(a, b); }                             \
-    static inline m_##S v_or_##S(m_##S a, m_##S b) { return _mm256_or_##P(a, b); }                               \
-    static inline m_##S v_not_##S(m_##S a) { return _mm256_xor_##P(a, CAST(_mm256_set1_epi32(-1))); }            \
-    static inline v_##S v_sel_##S(m_##S m, v_##S a, v_##S b) { return _mm256_blendv_##P(b, a, m); }              \
-    static inline v_##S v_min_##S(v_##S a, v_##S b) {                                                            \
-        return _mm256_blendv_##P(_mm256_min_##P(a, b), a, _mm256_cmp_##P(a, a, _CMP_UNORD_Q));                   \
-    }                                                                                                            \
-    static inline v_##S v_max_##S(v_##S a, v_##S b) {                                                            \
-        return _mm256_blendv_##P(_mm256_max_##P(a, b), a, _mm256_cmp_##P(a, a, _CMP_UNORD_Q));                   \
-    }                                                                                                            \
-    static inline v_##S v_abs_##S(v_##S a) { return _mm256_andnot_##P(_mm256_set1_##P(-(E)0), a); }              \
-    static inline v_##S v_neg_##S(v_##S a) { return _mm256_xor_##P(_mm256_set1_##P(-(E)0), a); }                 \
-    static inline v_##S v_sqrt_##S(v_##S a) { return _mm256_sqrt_##P(a); }                                       \
-    static inline v_##S v_floor_##S(v_##S a) { return _mm256_floor_##P(a); }                                     \
-    static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                                       \
-        return _mm256_or_##P(v_abs_##S(a), _mm256_and_##P(_mm256_set1_##P(-(E)0), b));                           \
+/* A NaN of x, their second operand, stays. */
+#define V_HAS_CLAMP
+static inline v_f32 v_clamp_f32(v_f32 x, v_f32 low, v_f32 high) { return _mm256_min_ps(high, _mm256_max_ps(low, x)); }
+
+#define WORDS(S, E, P, CAST)                                                                          \
+    static inline v_##S v_set_##S(E a) { return _mm256_set1_##P(a); }                                 \
+    static inline v_##S v_add_##S(v_##S a, v_##S b) { return _mm256_add_##P(a, b); }                  \
+    static inline v_##S v_sub_##S(v_##S a, v_##S b) { return _mm256_sub_##P(a, b); }                  \
+    static inline v_##S v_mul_##S(v_##S a, v_##S b) { return _mm256_mul_##P(a, b); }                  \
+    static inline v_##S v_div_##S(v_##S a, v_##S b) { return _mm256_div_##P(a, b); }                  \
+    static inline v_##S v_fma_##S(v_##S a, v_##S b, v_##S c) { return _mm256_fmadd_##P(a, b, c); }    \
+    static inline m_##S v_lt_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_LT_OQ); }       \
+    static inline m_##S v_le_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_LE_OQ); }       \
+    static inline m_##S v_eq_##S(v_##S a, v_##S b) { return _mm256_cmp_##P(a, b, _CMP_EQ_OQ); }       \
+    static inline m_##S v_and_##S(m_##S a, m_##S b) { return _mm256_and_##P(a, b); }                  \
+    static inline m_##S v_or_##S(m_##S a, m_##S b) { return _mm256_or_##P(a, b); }                    \
+    static inline m_##S v_not_##S(m_##S a) { return _mm256_xor_##P(a, CAST(_mm256_set1_epi32(-1))); } \
+    static inline v_##S v_sel_##S(m_##S m, v_##S a, v_##S b) { return _mm256_blendv_##P(b, a, m); }   \
+    static inline v_##S v_min_##S(v_##S a, v_##S b) {                                                 \
+        return _mm256_blendv_##P(_mm256_min_##P(a, b), a, _mm256_cmp_##P(a, a, _CMP_UNORD_Q));        \
+    }                                                                                                 \
+    static inline v_##S v_max_##S(v_##S a, v_##S b) {                                                 \
+        return _mm256_blendv_##P(_mm256_max_##P(a, b), a, _mm256_cmp_##P(a, a, _CMP_UNORD_Q));        \
+    }                                                                                                 \
+    static inline v_##S v_abs_##S(v_##S a) { return _mm256_andnot_##P(_mm256_set1_##P(-(E)0), a); }   \
+    static inline v_##S v_neg_##S(v_##S a) { return _mm256_xor_##P(_mm256_set1_##P(-(E)0), a); }      \
+    static inline v_##S v_sqrt_##S(v_##S a) { return _mm256_sqrt_##P(a); }                            \
+    static inline v_##S v_floor_##S(v_##S a) { return _mm256_floor_##P(a); }                          \
+    static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                            \
+        return _mm256_or_##P(v_abs_##S(a), _mm256_and_##P(_mm256_set1_##P(-(E)0), b));                \
     }
 
 WORDS(f32, float, ps, _mm256_castsi256_ps)

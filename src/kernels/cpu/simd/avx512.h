@@ -20,6 +20,12 @@ static inline v_f64 v_load_f64(const void *p) { return _mm512_loadu_pd(p); }
 static inline void v_store_f32(void *p, v_f32 a) { _mm512_storeu_ps(p, a); }
 static inline void v_store_f64(void *p, v_f64 a) { _mm512_storeu_pd(p, a); }
 
+/* A NaN of x, their second operand, stays. */
+#define V_HAS_CLAMP
+static inline v_f32 v_clamp_f32(v_f32 x, v_f32 low, v_f32 high) { return _mm512_min_ps(high, _mm512_max_ps(low, x)); }
+#define V_HAS_SCALE
+static inline v_f32 v_scale_f32(v_f32 a, v_f32 n) { return _mm512_scalef_ps(a, n); }
+
 #define WORDS(S, E, P)                                                                                  \
     static inline v_##S v_set_##S(E a) { return _mm512_set1_##P(a); }                                   \
     static inline v_##S v_add_##S(v_##S a, v_##S b) { return _mm512_add_##P(a, b); }                    \

@@ -13,12 +13,12 @@
 
 /* const and not inlined: formulas name the same value twice, and the compiler may then call once. */
 #define V_MAP_ATTR __attribute__((unused, const, noinline)) static
-#define V_MAP1(word, S, fn)                                    \
-    V_MAP_ATTR v_##S word(v_##S a) {                           \
-        v_elem_##S t[V_LEN_##S];                               \
-        v_store_##S(t, a);                                     \
-        for (int i = 0; i < V_LEN_##S; i++) t[i] = fn(t[i]);   \
-        return v_load_##S(t);                                  \
+#define V_MAP1(word, S, fn)                                  \
+    V_MAP_ATTR v_##S word(v_##S a) {                         \
+        v_elem_##S t[V_LEN_##S];                             \
+        v_store_##S(t, a);                                   \
+        for (int i = 0; i < V_LEN_##S; i++) t[i] = fn(t[i]); \
+        return v_load_##S(t);                                \
     }
 #define V_MAP2(word, S, fn)                                        \
     V_MAP_ATTR v_##S word(v_##S a, v_##S b) {                      \
@@ -102,20 +102,24 @@ static inline v_f32 v_pow2_f32(v_i32 k) { return v_from_bits(v_shl_i32(v_add_i32
 static inline v_f32 v_pow2_of_f32(v_i32 bits) { return v_from_bits(v_shl_i32(bits, 23)); }
 static inline v_i32 v_whole_of_f32(v_i32 bits) { return v_sub_i32(bits, v_set_i32(0x4b400000 + 127)); }
 
-/* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to
- * Inf or round to a denormal. */
+/* The clamp keeps k within [-151, 128]; where no instruction does it, 2^k is applied in two halves, so that only the
+ * last product can overflow to Inf or round to a denormal. */
 static inline v_f32 v_exp_f32(v_f32 x) {
     v_i32 bits;
-    x = v_min_f32(v_max_f32(x, v_set_f32(-104.5f)), v_set_f32(89.0f));
+    x = v_clamp_f32(x, v_set_f32(-104.5f), v_set_f32(89.0f));
     v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &bits));
+#ifdef V_HAS_SCALE
+    return v_scale_f32(p, v_sub_f32(v_from_bits(bits), v_set_f32(0x1.8p+23f + 127)));
+#else
     v_i32 k = v_whole_of_f32(bits), half = v_shr_i32(k, 1);
     return v_mul_f32(v_mul_f32(p, v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
+#endif
 }
 
 /* The same bits where exp(x) is a normal number, for x that are hardly above 0: shares of a sum. Smaller ones are 0. */
 static inline v_f32 v_exp_share_f32(v_f32 x) {
     v_i32 bits;
-    x = v_min_f32(v_max_f32(x, v_set_f32(-88.0f)), v_set_f32(88.7f));
+    x = v_clamp_f32(x, v_set_f32(-88.0f), v_set_f32(88.7f));
     v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &bits));
     return v_mul_f32(p, v_pow2_of_f32(bits));
 }
@@ -258,7 +262,7 @@ static inline v_f32 v_pow_abs_f32(v_f32 x, v_f32 b) {
     l.hi = v_sel_f32(v_eq_f32(a, zero), v_neg_f32(inf), v_sel_f32(v_eq_f32(a, inf), inf, l.hi));
     v_f32 hi = v_mul_f32(b, l.hi), lo = v_fma_f32(b, l.lo, v_fma_f32(b, l.hi, v_neg_f32(hi)));
     m_f32 near = v_lt_f32(v_abs_f32(hi), far);
-    v_two_f32 y = {v_min_f32(v_max_f32(hi, v_neg_f32(far)), far), v_sel_f32(near, lo, zero)};
+    v_two_f32 y = {v_clamp_f32(hi, v_neg_f32(far), far), v_sel_f32(near, lo, zero)};
     return v_sel_f32(v_eq_f32(a, v_set_f32(1.0f)), v_set_f32(1.0f), v_exp2_two_f32(y));
 }
 

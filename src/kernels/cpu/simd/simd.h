@@ -4,7 +4,8 @@
  *   types   v_f32 v_f64 vectors, m_f32 m_f64 masks, v_i32 integers as wide as v_f32; V_LEN_f32 V_LEN_f64 elements
  *   memory  v_load v_store (any alignment), v_set (splat); v_load_f16 v_load_bf16 to v_f32, v_store_f16 v_store_bf16
  *   values  v_add v_sub v_mul v_div v_neg v_abs v_sqrt v_floor, v_fma(a,b,c) = a*b + c in one rounding,
- *           v_min v_max (a NaN in either gives NaN), v_copysign(size, sign)
+ *           v_min v_max (a NaN in either gives NaN), v_copysign(size, sign), v_clamp(x, low, high) of f32 (a NaN of x
+ *           stays), v_scale(a, n) of f32 = a * 2^n for whole n in one rounding, where V_HAS_SCALE is defined
  *   masks   v_lt v_le v_eq (false with NaN), v_and v_or v_not, v_sel(mask, a, b)
  *   bits    v_set_i32 v_add_i32 v_sub_i32 v_and_i32 v_shl_i32 v_shr_i32 (keeps the sign), v_to_bits v_from_bits,
  *           v_round_i32 (nearest even; any number comes out for NaN and out of range), v_from_i32
@@ -35,6 +36,10 @@ typedef double v_elem_f64;
  * others have longer vectors, and their processors look further ahead. */
 #ifndef V_SIDE
 #define V_SIDE 1
+#endif
+
+#ifndef V_HAS_CLAMP
+static inline v_f32 v_clamp_f32(v_f32 x, v_f32 low, v_f32 high) { return v_min_f32(v_max_f32(x, low), high); }
 #endif
 
 #define NCK_ISA_NAME2(prefix, isa) prefix##isa
