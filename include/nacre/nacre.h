@@ -271,8 +271,8 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "stream": what nacre_options_stream takes, as "1 conv3". "compute": f32, f16, bf16: matrix products, convolutions
  * and attention of floats take operands of that type, and formulas between them compute in it; sums, norms and
  * softmax stay in f32 (of a session that only infers norms are of that type and compute in f32), as do inputs, outputs
- * and the model's own constants. The opset must have a Cast to it. Where the session differentiates, gradients are mixed
- * the same way, without a loss scale. tf32: the option "tf32". */
+ * and the model's own constants. The opset must have a Cast to it. Where the session differentiates, gradients are
+ * mixed the same way, without a loss scale. tf32: the option "tf32". */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* A message of the caller's own, under the log level and id that these options have by now. */
 NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);
