@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then side by side every C test, those of the
 # CUDA device and of the CUDA bindings among them, and where PyTorch is there what runs on the GPU beside PyTorch and
-# ONNX's evaluator; when all of that has ended, the figures of bench/gpu_rows.py, gpu_cards.py, gpu.py, gpu_costs.py.
-# Installs nothing.
+# ONNX's evaluator; when all of that has ended, the figures of bench/gpu_rows.py, gpu.py and gpu_costs.py, with
+# CARDS=1 those of gpu_cards.py. Installs nothing.
 # Results go to $OUT (default build/gpu): machine.txt, build.log, summary.txt, NAME.log of each test (models_torch:
 # gradients and fifty steps of whole models; random_*: GRAPHS random graphs each), rows.md, rows.json, gpu.md, gpu.json,
 # costs.md. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
@@ -89,7 +89,7 @@ fi
 if [ $python ]; then
     grep -E 'WRONG|numeric node cases' "$out/node_cases.log" | tee -a "$out/summary.txt"
     run rows python3 bench/gpu_rows.py --out "$out" ${ROWS:-} || failed=1
-    run cards env OUT="$out" python3 bench/gpu_cards.py || failed=1
+    [ -z "${CARDS:-}" ] || run cards env OUT="$out" python3 bench/gpu_cards.py || failed=1
     cat "$out/rows.md" 2>/dev/null | tee -a "$out/summary.txt"
     run bench python3 bench/gpu.py --out "$out" || failed=1
     cat "$out/gpu.md" 2>/dev/null | tee -a "$out/summary.txt"
