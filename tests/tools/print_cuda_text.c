@@ -121,7 +121,7 @@ static void print_attention(void) {
     static const int cols[] = {32, 64, 128, 256};
     char define[160];
     for (int i = 0; i < 2; i++) {
-        nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = i ? NC_BOOL : NC_FLOAT}, define, sizeof define);
+        nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = i ? NC_BOOL : NC_UNDEFINED}, define, sizeof define);
         print_file(NCK_CUDA_TEXT_attention_seen, halves[i], define, "seen_lens seen_bias seen_mend");
         for (int k = 0; k < 4; k++) {
             nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];

@@ -54,9 +54,9 @@ void nck_cuda_attn_define(nc_dtype t, const nck_cuda_attn_form *f, char *out, si
 /* What stands around cuDNN's graphs. */
 static nc_code prepare_seen(nc_device *d, nc_dtype t, const nck_cuda_attn_form *f, nck_cuda_attn *out, nc_diag *diag) {
     char define[160];
-    bool makes_mask = f->mask == NC_BOOL || (f->back && f->mask != NC_UNDEFINED);
-    if (!makes_mask && !f->lens && !f->left) return NC_OK;
-    nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = f->mask}, define, sizeof define);
+    nc_dtype mask = f->mask == NC_BOOL ? NC_BOOL : NC_UNDEFINED;
+    if (mask != NC_BOOL && !f->lens && !f->left) return NC_OK;
+    nck_cuda_attn_define_form(&(nck_cuda_attn_form){.mask = mask}, define, sizeof define);
     out->lens = f->lens;
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_seen, t, define, "seen_lens", &out->seen_lens, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_seen, t, define, "seen_bias", &out->seen_bias, diag));

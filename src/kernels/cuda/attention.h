@@ -56,7 +56,7 @@ typedef struct nck_cuda_attn_form {
     int64_t cols;
     nc_dtype mask;
     bool softcap, drops, dnn_draws; /* dnn_draws: cuDNN's own numbers where it computes it */
-    bool lens, left, back;          /* lengths of keys, a window's begin; for a gradient */
+    bool lens, left;                /* lengths of keys, a window's begin */
 } nck_cuda_attn_form;
 /* Text that stands in front of the kernel's. */
 void nck_cuda_attn_define_form(const nck_cuda_attn_form *f, char *out, size_t bytes); /* all but the columns */

@@ -18,6 +18,7 @@ typedef struct asked {
     const nck_cuda_attn *kernel;
     nck_cuda_attn_seen seen;
     nck_cuda_attn_drop drop;
+    bool back;
     bool draws;  /* who stays has to be drawn first */
     double keep; /* what a mask has for who stays: what it is multiplied by, as its type holds it */
 } asked;
@@ -39,6 +40,7 @@ static bool pays(const nck_cuda_attn_args *a) {
     return shared >= LEAST_SHARING;
 }
 
+/* cuDNN's gradient reads a dim of 1 for queries wrongly, one of stride 0 as it is meant. */
 static const char *mask_of(const asked *c, nck_attn_key *key) {
     const nck_cuda_attn_args *a = &c->seen.a;
     const int64_t dims[4] = {a->n_batch, a->q_heads, a->n_queries, a->n_keys};
@@ -55,6 +57,7 @@ static const char *mask_of(const asked *c, nck_attn_key *key) {
         key->mask_dims[i] = i == 3 ? dims[3] : made ? c->seen.dims[i] : a->mask_strides[i] != 0 ? dims[i] : 1;
         key->mask_strides[i] = !made && a->mask_strides[i] != 0 ? a->mask_strides[i] : step;
         step = key->mask_strides[i] * key->mask_dims[i];
+        if (c->back && i == 2 && key->mask_dims[2] == 1) key->mask_dims[2] = dims[2], key->mask_strides[2] = 0;
     }
     return NULL;
 }
@@ -186,10 +189,10 @@ size_t nck_cuda_attn_dnn_room(const nck_cuda_attn *k, const nck_cuda_attn_args *
     return bytes_draws(k, a) + nck_cuda_attn_seen_room(k, a, mask_rows);
 }
 
-/* room: see above. back: cuDNN's gradient reads a mask by its strides alone, so that each query needs its row. */
+/* room: see above. back: for the gradient. */
 static asked ask(const nck_cuda_attn *k, const nck_cuda_attn_args *a, bool back, char *room) {
     size_t drawn = a->drop.state != NULL ? bytes_draws(k, a) : 0;
-    asked c = {.kernel = k, .drop = a->drop, .draws = drawn > 0, .keep = 1};
+    asked c = {.kernel = k, .back = back, .drop = a->drop, .draws = drawn > 0, .keep = 1};
     float by = (float)a->drop.by;
     if (c.draws && k->dnn_draws) c.drop.pair = (const int64_t *)(const void *)room;
     if (c.draws && !k->dnn_draws) {
@@ -197,7 +200,7 @@ static asked ask(const nck_cuda_attn *k, const nck_cuda_attn_args *a, bool back,
         c.keep =
             (double)(k->type == NC_FLOAT16 ? nc_f16_to_f32(nc_f32_to_f16(by)) : nc_bf16_to_f32(nc_f32_to_bf16(by)));
     }
-    c.seen = nck_cuda_attn_seen_of(k, a, back, room + bytes_draws(k, a));
+    c.seen = nck_cuda_attn_seen_of(k, a, room + bytes_draws(k, a));
     return c;
 }
 

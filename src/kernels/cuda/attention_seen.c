@@ -9,28 +9,21 @@ static size_t bytes_lens(const nck_cuda_attn *k, const nck_cuda_attn_args *a) {
     return k->lens ? aligned((size_t)a->n_batch * sizeof(int32_t)) : 0;
 }
 
-/* Of an element of a mask that is made. */
-static size_t bytes_element(const nck_cuda_attn *k) { return nc_dtype_bytes(k->mask == NC_BOOL ? k->type : k->mask); }
-
 size_t nck_cuda_attn_seen_room(const nck_cuda_attn *k, const nck_cuda_attn_args *a, int64_t mask_rows) {
-    size_t rows = k->mask != NC_UNDEFINED && k->seen_bias != NULL ? (size_t)mask_rows : 0;
-    if (rows == 0) return 2 * bytes_lens(k, a);
-    return 2 * bytes_lens(k, a) + aligned(rows * sizeof(int32_t)) +
-           aligned(rows * (size_t)a->n_keys * bytes_element(k));
+    size_t rows = k->mask == NC_BOOL && k->seen_bias != NULL ? (size_t)mask_rows : 0;
+    return 2 * bytes_lens(k, a) + aligned(rows * sizeof(int32_t)) + aligned(rows * (size_t)a->n_keys * 2);
 }
 
-nck_cuda_attn_seen nck_cuda_attn_seen_of(const nck_cuda_attn *k, const nck_cuda_attn_args *a, bool for_queries,
-                                         void *room) {
+nck_cuda_attn_seen nck_cuda_attn_seen_of(const nck_cuda_attn *k, const nck_cuda_attn_args *a, void *room) {
     const int64_t dims[3] = {a->n_batch, a->q_heads, a->n_queries};
     nck_cuda_attn_seen s = {.a = *a};
     char *at = room;
     int64_t rows = 1;
-    bool bools = k->mask == NC_BOOL;
     if (a->kv_lens != NULL) s.n_queries = room, s.n_keys = (int32_t *)(void *)(at + bytes_lens(k, a));
-    if (a->mask == NULL || !(bools || (for_queries && a->mask_strides[2] == 0))) return s;
-    for (int i = 0; i < 3; i++) rows *= s.dims[i] = a->mask_strides[i] != 0 || (for_queries && i == 2) ? dims[i] : 1;
+    if (a->mask == NULL || k->mask != NC_BOOL) return s;
+    for (int i = 0; i < 3; i++) rows *= s.dims[i] = a->mask_strides[i] != 0 ? dims[i] : 1;
     at += 2 * bytes_lens(k, a);
-    if (bools) s.first = (int32_t *)(void *)at;
+    s.first = (int32_t *)(void *)at;
     s.bias = at + aligned((size_t)rows * sizeof(int32_t));
     return s;
 }

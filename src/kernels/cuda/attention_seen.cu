@@ -1,18 +1,12 @@
 /* cuda/attention_seen.cu: what cuDNN's graphs need to know of who sees whom, and what they cannot say; see
- * attention.cuh. A mask of bools becomes numbers that are added, one that is the same for all queries is written out
- * for each, lengths become 32 bits wide, and queries that see no key, whose rows are NaN or anything behind a graph,
- * get a row of zeros. */
-#ifdef MASK_BOOL
-typedef S bias_type;
-#else
-typedef M bias_type;
-#endif
+ * attention.cuh. A mask of bools becomes numbers that are added, lengths become 32 bits wide, and queries that see no
+ * key, whose rows are NaN or anything behind a graph, get a row of zeros. */
 
 /* Mirrors nck_cuda_attn_seen in attention_seen.h. */
 struct seen_args {
     attn_args a;
     int32_t *n_queries, *n_keys; /* (batch) */
-    bias_type *bias;             /* (dims, keys): the mask, or 0 where a key is seen, else -inf */
+    S *bias;                     /* (dims, keys): 0 where a key is seen, else -inf */
     int32_t *first;              /* (dims): the first key that the mask lets see; NULL: no mask of bools */
     int64_t dims[3];             /* of batches, heads and queries, 1: one for all */
 };
@@ -28,23 +22,16 @@ extern "C" __global__ void seen_lens(seen_args g) {
 extern "C" __global__ void seen_bias(seen_args g) {
     const attn_args &a = g.a;
     int64_t rows = g.dims[0] * g.dims[1] * g.dims[2], warps = blockDim.x / 32;
-#ifdef MASK_BOOL
     S none = to<S>::put(-(A)INF), zero = to<S>::put((A)0);
-#endif
     for (int64_t r = blockIdx.x * warps + threadIdx.x / 32; r < rows; r += gridDim.x * warps) {
         int64_t i = r % g.dims[2], h = r / g.dims[2] % g.dims[1], b = r / g.dims[2] / g.dims[1];
         const M *mask = a.mask + b * a.mask_strides[0] + h * a.mask_strides[1] + i * a.mask_strides[2];
         int first = (int)a.n_keys;
         for (int64_t j = threadIdx.x % 32; j < a.n_keys; j += 32) {
-#ifdef MASK_BOOL
             bool seen = j < a.mask_cols && get(mask[j * a.mask_strides[3]]) != 0;
             g.bias[r * a.n_keys + j] = seen ? zero : none;
             if (seen) first = min(first, (int)j);
-#else
-            g.bias[r * a.n_keys + j] = mask[j];
-#endif
         }
-        if (!g.first) continue;
         for (int d = 16; d > 0; d >>= 1) first = min(first, __shfl_xor_sync(0xffffffffu, first, d));
         if (threadIdx.x % 32 == 0) g.first[r] = first;
     }

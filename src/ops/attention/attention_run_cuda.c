@@ -174,12 +174,11 @@ static size_t joined_bytes(const int64_t *d, int64_t past, nc_dtype t) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Rows of a mask, with at least as many for queries. */
-static int64_t mask_rows(const nc_tensor *in, int n_in, int64_t queries) {
+/* Rows of a mask. */
+static int64_t mask_rows(const nc_tensor *in, int n_in) {
     const nc_tensor *m = n_in > MASK ? &in[MASK] : NULL;
-    int64_t rows = queries;
-    for (int i = 0; m != NULL && i < m->rank - 1; i++)
-        if (i < m->rank - 2 || queries == 1) rows *= m->dims[i];
+    int64_t rows = 1;
+    for (int i = 0; m != NULL && i < m->rank - 1; i++) rows *= m->dims[i];
     return rows;
 }
 
@@ -198,7 +197,7 @@ size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n
                             .cols_v = dv[3]};
     return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype) +
            (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0) +
-           nck_cuda_attn_dnn_room(&s->kernel, &a, mask_rows(in, n_in, 1));
+           nck_cuda_attn_dnn_room(&s->kernel, &a, mask_rows(in, n_in));
 }
 
 /* past and x one after another along their rows, dense in `to`. */
@@ -346,7 +345,6 @@ nc_code nc_attention_grad_cuda_prepare(nc_prep *p) {
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << DY;
     nck_cuda_attn_form form = form_of(p, &s->how);
-    form.back = true;
     return nck_cuda_attn_grad_prepare(p->device, n->in[Q]->type->elem, &form, &s->kernel, &p->w->diag);
 }
 
@@ -360,7 +358,7 @@ size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, 
     nck_cuda_attn_args a = {.n_batch = dq[0], .q_heads = dq[1], .n_queries = dq[2], .n_keys = dv[2], .cols = dq[3]};
     a.cols_v = dv[3];
     size_t own = nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
-    size_t dnn = nck_cuda_attn_dnn_grad_workspace(&s->kernel.forward, &a, mask_rows(in, n_in, dq[2]));
+    size_t dnn = nck_cuda_attn_dnn_grad_workspace(&s->kernel.forward, &a, mask_rows(in, n_in));
     return own > dnn ? own : dnn;
 }
 
