@@ -69,6 +69,7 @@ void attend_bulk(const __grid_constant__ few_args f) {
     const S *k = (const S *)a.k.data + place.batch * a.k.batch + place.keys * a.k.head;
     const S *v = (const S *)a.v.data + place.batch * a.v.batch + place.keys * a.v.head;
     int asked = min(stages, ((int)a.n_keys - (int)blockIdx.x * TURN + OF_CLUSTER * TURN - 1) / (OF_CLUSTER * TURN));
+    const S *query = query_here(f, first);
     if (!f.ahead) wait_for_earlier();
     if (t == 0) {
         for (int i = 0; i <= MOST_STAGES; i++) bar_init(full + 8 * i, 1);
@@ -86,12 +87,12 @@ void attend_bulk(const __grid_constant__ few_args f) {
         hold_line(f.fresh.k + line * a.cols, 1, c, (int)a.cols, true, new_k);
         hold_line(f.fresh.v + line * a.cols_v, 1, c, (int)a.cols_v, true, new_v);
     }
-    const S q = query_here(f, first);
+    const S q = query ? *query : to<S>::put(0.0f);
     const attn_head h = head_of_row(f, place);
     const new_rows fresh = new_rows_here(f, place);
     few_queries x;
     few_row rows[ROWS];
-    share_rows(f, first, q, shared);
+    share_rows(f, first, q, h, shared);
     if (fresh.n == 1 && blockIdx.x == 0 && blockIdx.z == 0 && t < LANES) {
         put_near((S *)k + fresh.first * a.cols, c, (int)a.cols, new_k);
         put_near((S *)v + fresh.first * a.cols_v, c, (int)a.cols_v, new_v);

@@ -83,14 +83,15 @@ template <bool IN_CLUSTER> DEVICE void attend(const few_args &f) {
     hold_keys(a, k, v, fresh, own, apart, (int)a.n_keys, c, vectors, held);
     hold_keys(a, k, v, fresh, own + turn, apart, (int)a.n_keys, c, vectors, next);
     if (f.ahead) wait_for_earlier();
-    S q = query_here(f, first);
+    const S *query = query_here(f, first);
+    S q = query ? *query : to<S>::put(0.0f);
     attn_head h = head_of_row(f, place);
     fresh = new_rows_here(f, place);
     int end = h.n_keys;
     hold_new(a, fresh, own, apart, end, c, vectors, held);
     hold_new(a, fresh, own + turn, apart, end, c, vectors, next);
     put_new_rows(a, h, fresh);
-    share_rows(f, first, q, shared);
+    share_rows(f, first, q, h, shared);
     hold_queries(shared, c, x);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) rows[r] = row_of_nothing();

@@ -97,7 +97,7 @@ DEVICE new_rows new_rows_here(const few_args &f, const row_place &p) {
     const new_args &x = f.fresh;
     int64_t first = x.n && x.at ? x.at[p.batch] : 0, line = (p.batch * f.a.kv_heads + p.keys) * x.n;
     new_rows y;
-    if (x.circular && x.n) first = (first % x.rows + x.rows) % x.rows;
+    if (x.circular && x.n && (first < 0 || first >= x.rows)) first = (first % x.rows + x.rows) % x.rows;
     bool fits = first >= 0 && first <= (x.circular ? x.rows - 1 : x.rows - x.n);
     if (x.n && !fits && p.keys == 0 && blockIdx.x == 0 && blockIdx.z == 0 && threadIdx.x == 0)
         report(f.site, first, x.rows - x.n + 1);
@@ -126,22 +126,23 @@ struct few_shared {
     attn_seen seen[ROWS];
     const M *mask[ROWS]; /* of the query */
 };
-/* The element of q that this thread brings for all, 0 where there is none: no more than one, so that all are asked for
- * at once. */
-DEVICE S query_here(const few_args &f, int first) {
+/* Where the element of q lies that this thread brings for all, NULL: nowhere. No more than one, so that all are asked
+ * for at once. */
+DEVICE const S *query_here(const few_args &f, int first) {
     const attn_args &a = f.a;
     int r = threadIdx.x / COLS, c = threadIdx.x % COLS, n_rows = (int)(f.group * a.n_queries);
-    if (r >= ROWS || c >= a.cols) return to<S>::put(0.0f);
+    if (r >= ROWS || c >= a.cols) return 0;
     row_place p = place_of_row(f, min(first + r, n_rows - 1));
-    return ((const S *)a.q.data)[p.batch * a.q.batch + p.head * a.q.head + p.query * a.q.row + c * a.q.column];
+    return (const S *)a.q.data + (p.batch * a.q.batch + p.head * a.q.head + p.query * a.q.row + c * a.q.column);
 }
-DEVICE void share_rows(const few_args &f, int first, S q, few_shared &x) {
+/* h: that of any of the rows. */
+DEVICE void share_rows(const few_args &f, int first, S q, const attn_head &h, few_shared &x) {
     const attn_args &a = f.a;
     int r = threadIdx.x, n_rows = (int)(f.group * a.n_queries);
     if (r < ROWS) {
         row_place p = place_of_row(f, min(first + r, n_rows - 1));
-        attn_head h = head_of_row(f, p);
-        x.mask[r] = h.mask ? h.mask + p.query * a.mask_strides[2] : h.mask;
+        const M *mask = head_of_row(f, p).mask;
+        x.mask[r] = mask ? mask + p.query * a.mask_strides[2] : mask;
         x.seen[r] = attn_seen_by(a, h, p.query);
     }
     if (r < ROWS * COLS) x.q[r / COLS][r % COLS] = (float)get(q);

@@ -21,12 +21,21 @@ struct bool8 { uint8_t byte; };
 
 /* A text that defines BEGINS_EARLY is placed on the GPU while the kernel in front of it still runs: every block of its
  * kernels waits here before it touches anything but constants. Only behind that wait may the next kernel be placed, so
- * that no more than two are there at a time, and all that was before the first of them is done. */
+ * that no more than two are there at a time, and all that was before the first of them is done.
+ *
+ * In a recording a kernel may open it to the next one before it waits itself. Then there may be several, all of that
+ * recording, whose first kernel begins when all work before it is done: what one of them reads before its wait beside
+ * constants nobody else in the recording writes. */
+DEVICE void open_next(void) {
+#if defined STANDIN || __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 DEVICE void wait_for_earlier(void) {
 #if defined STANDIN || __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+    open_next();
 }
 
 /* The number that a stored element stands for. */

@@ -12,7 +12,7 @@ enum { BLOCKS = 120, LEAST_ROWS = 256 };
 _Static_assert(2 * BLOCKS * (2 * LANES * VECTOR_BYTES / 2 + 1) * sizeof(float) <= NC_CUDA_PARTIALS, "sums of splits");
 
 /* Of gemv_bulk.cu: columns and rows of a box, blocks that are enough, the largest cluster, the ring. */
-enum { BOX = 64, BULK_THREADS = 256, BYTES_RING = 96 << 10, ALIGNED = 1024 };
+enum { BOX = 64, BULK_THREADS = 288, BYTES_RING = 96 << 10, ALIGNED = 1024 };
 enum { BULK_ROWS = 512, BULK_ELEMENTS = 1 << 20, BULK_MAJOR = 9, MOST_SPLITS = 8, SPLIT_ROWS = 1024, TURN = 132 };
 
 typedef struct gemv_part {
@@ -23,7 +23,7 @@ typedef struct gemv_part {
 
 /* Mirrors gemv_args in gemv.cu. */
 typedef struct gemv_args {
-    int64_t K, n_parts, n_splits, constant;
+    int64_t K, n_parts, n_splits, constant, opens;
     float alpha, epsilon;
     const void *x, *scale;
     void *partial, *counters;
@@ -150,11 +150,13 @@ static nc_code run_bulk(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_g
     if (how != NULL) a.g.scale = how->scale, a.g.epsilon = how->epsilon;
     for (int i = 0; i < n; i++) NC_TRY(describe_boxes(&a.g.part[i], g->K, a.map[i], at.diag));
     a.g.n_splits = bulk_splits(blocks, g->K);
+    a.g.opens = nc_cuda_captures_itself();
     rows = nc_ceil_div(boxes, a.g.n_splits) * BOX;
+    int64_t ring = nc_min64(rows * (paired ? 2 : 1) * BOX * 2, BYTES_RING);
     void *args[] = {&a};
     nc_dim3 grid = {(uint32_t)blocks, (uint32_t)a.g.n_splits, 1};
     return nc_cuda_launch_clusters(at.device, at.stream, k->bulk, grid, (nc_dim3){BULK_THREADS, 1, 1}, grid.y,
-                                   (unsigned)(BYTES_RING + ALIGNED + rows * (normed ? 4 : 2)), args, at.diag);
+                                   (unsigned)(ring + ALIGNED + rows * (normed ? 4 : 2)), args, at.diag);
 }
 
 nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g, int n,

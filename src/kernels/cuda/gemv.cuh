@@ -25,7 +25,7 @@ struct gemv_part {
 };
 /* Mirrors gemv_args in gemv.c. */
 struct gemv_args {
-    int64_t K, n_parts, n_splits, constant; /* constant: all B are */
+    int64_t K, n_parts, n_splits, constant, opens; /* constant: all B are; opens: to the next kernel at once */
     A alpha, epsilon;
     const S *x, *scale; /* scale (K): of NORMED */
     A *partial;         /* (split, block, sums of a block), where there are several splits */

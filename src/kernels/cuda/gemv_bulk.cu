@@ -10,6 +10,7 @@ enum { COLUMNS = 64, BOX = 64, WARPS = 8, TILE = 16, TILES = BOX / TILE, LINE_BY
 enum { BYTES_RING = 96 << 10, BOX_BYTES = BOX * LINE_BYTES, STAGE = MATS * BOX_BYTES };
 enum { STAGES = BYTES_RING / STAGE, MOST_SPLITS = 8, SUMS = MATS * COLUMNS + 4 * NORMS };
 static_assert(STAGES % (WARPS / TILES) == 0, "a place of the ring is always met by the same warps");
+enum { AHEAD = MATS > 1 ? 3 : 5 }; /* boxes that are asked for at once */
 /* Of x as it is multiplied, so that scales do not bring it out of range. */
 #define LESSENED (NORMS ? 1.0f / 256 : 1.0f)
 
@@ -39,6 +40,7 @@ DEVICE void read_tiles(uint32_t at, uint32_t (&b)[4]) {
 /* What this block works on. */
 struct share {
     int part, block, first, range, n; /* part; columns block * COLUMNS on; rows first.., range of them; boxes */
+    int places;                       /* of the ring that are used */
 };
 DEVICE share share_here(const gemv_args &g) {
     share s;
@@ -50,6 +52,7 @@ DEVICE share share_here(const gemv_args &g) {
     s.first = min((int)blockIdx.y * per * BOX, K);
     s.range = min(per * BOX, K - s.first);
     s.n = (s.range + BOX - 1) / BOX;
+    s.places = min(per, (int)STAGES);
     return s;
 }
 
@@ -98,9 +101,57 @@ DEVICE A put_x(const gemv_args &g, const share &s, S *x, S *rest) {
     return squares;
 }
 
-/* Grids of (groups of COLUMNS, splits), clusters of the splits, blocks of 256; BYTES_RING of shared memory, 1,024 to
- * align it, and 2 or, NORMED, 4 bytes for each row of a split's boxes. */
-extern "C" __global__ __launch_bounds__(256, 2) void gemv_bulk(const __grid_constant__ bulk_args a) {
+/* Boxes from i on, one when another has come: more under way than memory needs to be busy would keep what the kernel in
+ * front reads waiting. By one thread. */
+DEVICE void ask_on(const bulk_args &a, const share &own, int i, uint32_t ring, uint32_t full) {
+    const uint32_t empty = full + 8 * STAGES;
+#pragma unroll 1
+    for (; i < own.n; i++) {
+        bar_wait(full + 8 * ((i - AHEAD) % STAGES), (i - AHEAD) / STAGES & 1);
+        if (i >= STAGES) bar_wait(empty + 8 * (i % STAGES), (i / STAGES - 1) & 1);
+        ask_box(a, own, i, ring, full);
+    }
+}
+/* Of all threads but the last warp's. */
+DEVICE void sync_warps(void) { asm volatile("bar.sync 1, 256;" : : : "memory"); }
+
+/* N boxes of this warp, i and those STEP behind it: what lies of them in its tile meets x. */
+enum { STEP = WARPS / TILES, AT_ONCE = MATS > 1 ? 1 : 2 };
+template <int N> DEVICE void meet_boxes(const share &own, int i, uint32_t ring, uint32_t full, const S *x,
+                                        const S *rest, float (&acc)[MATS * 8][4]) {
+    const int lane = threadIdx.x % 32, row = lane % TILE, tile = threadIdx.x / 32 % TILES;
+    const uint32_t empty = full + 8 * STAGES;
+    uint32_t a0[N], a2[N];
+#pragma unroll
+    for (int u = 0; u < N; u++) {
+        const S *from = (lane / 4 ? rest : x) + (i + u * STEP) * BOX + tile * TILE + 2 * (lane % 4);
+        bar_wait(full + 8 * ((i + u * STEP) % STAGES), (i + u * STEP) / STAGES & 1);
+        a0[u] = a2[u] = 0;
+        if (lane / 4 <= NORMS) a0[u] = *(const uint32_t *)from, a2[u] = *(const uint32_t *)(from + 8);
+    }
+#pragma unroll
+    for (int u = 0; u < N; u++)
+#pragma unroll
+        for (int m = 0; m < MATS; m++)
+#pragma unroll
+            for (int c = 0; c < 8; c += 2) { /* 16 bytes c of a line lie at c ^ its number, by 8 */
+                uint32_t at = ring + (i + u * STEP) % STAGES * STAGE + (tile * TILE + row) * LINE_BYTES, b[4];
+                read_tiles(at + m * BOX_BYTES + ((c + lane / TILE) ^ (row & 7)) * 16, b);
+                multiply(acc[m * 8 + c], a0[u], a2[u], b[0], b[1], S());
+                multiply(acc[m * 8 + c + 1], a0[u], a2[u], b[2], b[3], S());
+            }
+#pragma unroll
+    for (int u = 0; u < N; u++) {
+        if (i + u * STEP + STAGES >= own.n) continue;
+        __syncwarp();
+        if (lane == 0) bar_arrive(empty + 8 * ((i + u * STEP) % STAGES));
+    }
+}
+
+/* Grids of (groups of COLUMNS, splits), clusters of the splits, blocks of 288, whose last warp asks for boxes; a
+ * split's boxes or BYTES_RING of shared memory, 1,024 to align it, and 2 or, NORMED, 4 bytes for each row of a
+ * split's boxes. */
+extern "C" __global__ __launch_bounds__(288, 2) void gemv_bulk(const __grid_constant__ bulk_args a) {
     extern __shared__ unsigned char memory[];
     __shared__ alignas(16) A warps[WARPS][SUMS], joined[MOST_SPLITS][SUMS];
     __shared__ uint64_t bars[2 * STAGES + 1];
@@ -110,20 +161,25 @@ extern "C" __global__ __launch_bounds__(256, 2) void gemv_bulk(const __grid_cons
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, splits = (int)g.n_splits;
     const uint32_t ring = (shared_at(memory) + 1023) & ~1023u, full = shared_at(bars), empty = full + 8 * STAGES;
     const uint32_t there = empty + 8 * STAGES;
-    S *x = (S *)(memory + (ring - shared_at(memory)) + BYTES_RING), *rest = x + own.n * BOX;
-    if (t == 0) {
+    S *x = (S *)(memory + (ring - shared_at(memory)) + own.places * STAGE), *rest = x + own.n * BOX;
+    if (g.opens) open_next();
+    if (t == WARPS * 32) {
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, TILES);
         bar_init(there, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
         if (splits > 1) bar_expect(there, splits * SUMS * 4);
 #pragma unroll 1
-        for (int i = 0; i < min(own.n, (int)STAGES); i++) ask_box(a, own, i, ring, full);
+        for (int i = 0; i < min(own.n, (int)AHEAD); i++) ask_box(a, own, i, ring, full);
     }
     __syncthreads();
     if (splits > 1) {
         asm volatile("barrier.cluster.arrive.aligned;" : : : "memory");
         asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
+    }
+    if (warp == WARPS) {
+        if (lane == 0) ask_on(a, own, AHEAD, ring, full);
+        return;
     }
     wait_for_earlier();
     A squares = put_x(g, own, x, rest);
@@ -132,31 +188,13 @@ extern "C" __global__ __launch_bounds__(256, 2) void gemv_bulk(const __grid_cons
 #ifndef PAIRED
     A added = puts ? beside(p, n) : (A)0;
 #endif
-    __syncthreads();
+    sync_warps();
     float acc[MATS * 8][4] = {};
-    const int row = lane % TILE, tile = warp % TILES;
+    int i = warp / TILES;
 #pragma unroll 1
-    for (int i = warp / TILES; i < own.n; i += WARPS / TILES) {
-        int slot = i % STAGES, parity = i / STAGES & 1;
-        uint32_t at = ring + slot * STAGE + (tile * TILE + row) * LINE_BYTES, a0 = 0, a2 = 0, b[4];
-        bar_wait(full + 8 * slot, parity);
-        if (lane / 4 <= NORMS) {
-            const S *from = (lane / 4 ? rest : x) + i * BOX + tile * TILE + 2 * (lane % 4);
-            a0 = *(const uint32_t *)from, a2 = *(const uint32_t *)(from + 8);
-        }
-#pragma unroll
-        for (int m = 0; m < MATS; m++)
-#pragma unroll
-            for (int c = 0; c < 8; c += 2) { /* 16 bytes c of a line lie at c ^ its number, by 8 */
-                read_tiles(at + m * BOX_BYTES + ((c + lane / TILE) ^ (row & 7)) * 16, b);
-                multiply(acc[m * 8 + c], a0, a2, b[0], b[1], S());
-                multiply(acc[m * 8 + c + 1], a0, a2, b[2], b[3], S());
-            }
-        if (i + STAGES >= own.n) continue;
-        __syncwarp();
-        if (lane == 0) bar_arrive(empty + 8 * slot);
-        if (lane == 0 && tile == 0) bar_wait(empty + 8 * slot, parity), ask_box(a, own, i + STAGES, ring, full);
-    }
+    for (; i + (AT_ONCE - 1) * STEP < own.n; i += AT_ONCE * STEP)
+        meet_boxes<AT_ONCE>(own, i, ring, full, x, rest, acc);
+    if (AT_ONCE > 1 && i < own.n) meet_boxes<1>(own, i, ring, full, x, rest, acc);
 #pragma unroll
     for (int c = 0; c < MATS * 8; c++)
 #pragma unroll
@@ -169,7 +207,7 @@ extern "C" __global__ __launch_bounds__(256, 2) void gemv_bulk(const __grid_cons
         for (int d = 1; d < 32; d <<= 1) squares += __shfl_xor_sync(0xffffffffu, squares, d);
         if (lane < 4) warps[warp][SUMS - 4 + lane] = squares;
     }
-    __syncthreads();
+    sync_warps();
     if (t < SUMS / 4) {
         A v[4] = {0, 0, 0, 0};
         for (int w = 0; w < WARPS; w++)
@@ -187,7 +225,7 @@ extern "C" __global__ __launch_bounds__(256, 2) void gemv_bulk(const __grid_cons
     if (splits > 1)
         bar_wait(there, 0);
     else
-        __syncthreads();
+        sync_warps();
     if (!puts) return;
     A sum = 0, second = 0, all = 0;
     for (int s = 0; s < splits; s++) {
