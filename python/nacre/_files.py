@@ -14,19 +14,33 @@ if TYPE_CHECKING:
 _Path = Union[str, "os.PathLike[str]"]
 
 
+def _stands_alone(path: str) -> bool:
+    """A pipe or a device takes bytes as they come, and is not replaced."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _put(part: str, path: str) -> None:
+    """A file that was there keeps its permissions, and one that replaces it has them."""
+    if os.path.isfile(path):
+        shutil.copymode(path, part)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.replace(part, path)
+
+
 @contextlib.contextmanager
 def _folder_beside(path: _Path) -> Iterator[str]:
     """A folder for one file and what comes with it, which goes in the end; what lies in it by then takes its place, the
-    file itself last."""
-    target = os.path.abspath(os.fspath(path))
-    home, name = os.path.split(target)
-    folder = tempfile.mkdtemp(prefix=f".{name}.tmp.", dir=home)
+    file itself last. Behind a symbolic link it is the file that the link leads to."""
+    home, name = os.path.split(os.path.realpath(os.fspath(path)))
+    try:
+        folder = tempfile.mkdtemp(prefix=f".{name}.tmp.", dir=home)
+    except OSError as e:
+        raise type(e)(e.errno, f"{os.strerror(e.errno or 0)}, to write a file there", os.fspath(path)) from None
     try:
         yield os.path.join(folder, name)
         made = [os.path.relpath(os.path.join(at, file), folder) for at, _, files in os.walk(folder) for file in files]
         for part in sorted(made, key=lambda part: part == name):
-            os.makedirs(os.path.dirname(os.path.join(home, part)), exist_ok=True)
-            os.replace(os.path.join(folder, part), os.path.join(home, part))
+            _put(os.path.join(folder, part), os.path.join(home, part))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -34,8 +48,13 @@ def _folder_beside(path: _Path) -> Iterator[str]:
 @contextlib.contextmanager
 def writing(path: _Path, mode: str = "w", **how: Any) -> Iterator[IO[Any]]:
     """As open(path, mode): the file is there when the block ends without an exception."""
+    how["encoding"] = None if "b" in mode else "utf-8"
+    if _stands_alone(os.fspath(path)):
+        with open(path, mode, **how) as file:
+            yield file
+        return
     with _folder_beside(path) as part:
-        with open(part, mode, encoding=None if "b" in mode else "utf-8", **how) as file:
+        with open(part, mode, **how) as file:
             yield file
 
 
@@ -48,5 +67,8 @@ def save_model(model: onnx.ModelProto, path: _Path, **how: Any) -> None:
     """As onnx.save, with the files of weights that it says of; one of an earlier save is replaced, not written on."""
     import onnx  # no part of what every program needs
 
+    if _stands_alone(os.fspath(path)):
+        onnx.save(model, os.fspath(path), **how)
+        return
     with _folder_beside(path) as part:
         onnx.save(model, part, **how)

@@ -50,8 +50,32 @@ def test_weights_beside_a_model_are_replaced_too(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match="gone"):
+    with pytest.raises(FileNotFoundError, match=r"to write a file there: '.*gone/told\.txt'"):
         _files.write(tmp_path / "gone" / "told.txt", "x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        _files.write(tmp_path / "folder", "x")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_links_and_permissions_stay(tmp_path):
+    path, link = tmp_path / "told.txt", tmp_path / "link"
+    _files.write(path, "old")
+    path.chmod(0o640)
+    link.symlink_to("told.txt")
+    _files.write(link, "new")
+    assert link.is_symlink() and path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    _files.write(pipe, b"told")
+    assert os.read(end, 10) == b"told" and not pipe.is_file()
+    _files.save_model(model(1), pipe)
+    assert onnx.load_from_string(os.read(end, 1 << 16)).graph.node[0].op_type == "Add"
+    os.close(end)
 
 
 def writes(call):
