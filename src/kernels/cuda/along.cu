@@ -18,6 +18,16 @@ DEVICE bool beats(const line_args &p, A a, int64_t i, A b, int64_t j) {
     return more || (!less && (p.second ? i > j : i < j));
 }
 
+/* The place of the best that the lanes of a warp have found. */
+DEVICE int64_t best_of_warp(const line_args &p, A best, int64_t place) {
+    for (int d = 16; d > 0; d >>= 1) {
+        A v = __shfl_xor_sync(0xffffffffu, best, d);
+        int64_t c = __shfl_xor_sync(0xffffffffu, place, d);
+        if (beats(p, v, c, best, place)) best = v, place = c;
+    }
+    return place;
+}
+
 extern "C" __global__ void arg(line_args p, const S *__restrict__ x, int64_t *out) {
     for (int64_t line = first_line(); line < p.outer * p.inner; line += line_step()) {
         const S *at = x + line / p.inner * p.C * p.inner + line % p.inner;
@@ -27,11 +37,7 @@ extern "C" __global__ void arg(line_args p, const S *__restrict__ x, int64_t *ou
             A v = to<A>::put(get(at[c * p.inner]));
             if (beats(p, v, c, best, place)) best = v, place = c;
         }
-        for (int d = 16; d > 0; d >>= 1) {
-            A v = __shfl_xor_sync(0xffffffffu, best, d);
-            int64_t c = __shfl_xor_sync(0xffffffffu, place, d);
-            if (beats(p, v, c, best, place)) best = v, place = c;
-        }
+        place = best_of_warp(p, best, place);
         if (threadIdx.x == 0) out[line] = place;
     }
 }
@@ -92,11 +98,7 @@ extern "C" __global__ void arg_join(line_args p, int64_t parts, const S *__restr
             A v = to<A>::put(get(x[(outer * p.C + c) * p.inner + column]));
             if (beats(p, v, c, best, place)) best = v, place = c;
         }
-        for (int d = 16; d > 0; d >>= 1) {
-            A v = __shfl_xor_sync(0xffffffffu, best, d);
-            int64_t c = __shfl_xor_sync(0xffffffffu, place, d);
-            if (beats(p, v, c, best, place)) best = v, place = c;
-        }
+        place = best_of_warp(p, best, place);
         if (threadIdx.x == 0) out[line] = place;
     }
 }

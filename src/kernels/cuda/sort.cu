@@ -6,21 +6,6 @@ enum { DIGITS = 256 };
 
 DEVICE int digit_of(uint64_t word, int shift, uint64_t mask) { return (int)(word >> shift & mask); }
 
-/* The sum of v over this thread and those before it. */
-DEVICE uint32_t sum_before_and(uint32_t v) {
-    __shared__ uint32_t warps[SORT_WARPS];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (int d = 1; d < 32; d *= 2) {
-        uint32_t up = __shfl_up_sync(0xffffffffu, v, d);
-        if (lane >= d) v += up;
-    }
-    if (lane == 31) warps[warp] = v;
-    __syncthreads();
-    for (int w = 0; w < warp; w++) v += warps[w];
-    __syncthreads();
-    return v;
-}
-
 /* counts (DIGITS, tiles) */
 extern "C" __global__ __launch_bounds__(256) void sort_count(int64_t n, int64_t tiles, int shift, uint64_t mask,
                                                              const uint64_t *__restrict__ words, uint32_t *counts) {

@@ -66,32 +66,47 @@ static bool in_table(nc_dtype t) { return (int)t > 0 && t < NC_N_DTYPES; }
 const char *nck_cuda_type_name(nc_dtype t) { return in_table(t) ? types[t].name : NULL; }
 nc_dtype nck_cuda_accumulator(nc_dtype t) { return in_table(t) ? types[t].accumulator : NC_UNDEFINED; }
 
+/* What stands before a text, in this order. */
+#define HEAD(file, head) \
+    { NCK_CUDA_TEXT_##file, NCK_CUDA_TEXT_##head }
+static const struct {
+    nck_cuda_text file, head;
+} heads[] = {
+    HEAD(dropout, philox),
+    HEAD(draw, philox),
+    HEAD(draw, normal),
+    HEAD(unique, rank),
+    HEAD(topk, rank),
+    HEAD(topk, scan),
+    HEAD(sort, scan),
+    HEAD(conv, window),
+    HEAD(conv_last, window),
+    HEAD(pool, window),
+    HEAD(pool_max, window),
+    HEAD(norm, norm_head),
+    HEAD(norm_grad, norm_head),
+    HEAD(attention, attention_head),
+    HEAD(attention_plain, attention_head),
+    HEAD(attention_grad, attention_head),
+    HEAD(attention_seen, attention_head),
+    HEAD(attention_few, attention_head),
+    HEAD(attention_few, attention_few_head),
+    HEAD(attention_bulk, attention_head),
+    HEAD(attention_bulk, attention_few_head),
+    HEAD(attention_bulk, bulk),
+    HEAD(gemv, gemv_head),
+    HEAD(gemv_bulk, bulk),
+    HEAD(gemv_bulk, gemv_head),
+};
+
 void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char *define) {
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_common));
     if (nck_cuda_type_name(t) != NULL)
         nc_text_addf(out, "#define S %s\n#define A %s\n", nck_cuda_type_name(t),
                      nck_cuda_type_name(nck_cuda_accumulator(t)));
     if (define != NULL) nc_text_add(out, define);
-    if (file == NCK_CUDA_TEXT_dropout || file == NCK_CUDA_TEXT_draw ||
-        (define != NULL && strstr(define, "DROPOUT") != NULL))
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_philox));
-    if (file == NCK_CUDA_TEXT_unique || file == NCK_CUDA_TEXT_topk)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_rank));
-    if (file == NCK_CUDA_TEXT_draw) nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_normal));
-    if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_conv_last || file == NCK_CUDA_TEXT_pool ||
-        file == NCK_CUDA_TEXT_pool_max)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_window));
-    if (file == NCK_CUDA_TEXT_norm || file == NCK_CUDA_TEXT_norm_grad)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_norm_head));
-    if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
-        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few ||
-        file == NCK_CUDA_TEXT_attention_bulk || file == NCK_CUDA_TEXT_attention_seen)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_head));
-    if (file == NCK_CUDA_TEXT_attention_few || file == NCK_CUDA_TEXT_attention_bulk)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_attention_few_head));
-    if (file == NCK_CUDA_TEXT_gemv_bulk || file == NCK_CUDA_TEXT_attention_bulk)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_bulk));
-    if (file == NCK_CUDA_TEXT_gemv || file == NCK_CUDA_TEXT_gemv_bulk)
-        nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_gemv_head));
+    if (define != NULL && strstr(define, "DROPOUT") != NULL) nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_philox));
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (heads[i].file == file) nc_text_add(out, nck_cuda_text_get(heads[i].head));
     nc_text_add(out, nck_cuda_text_get(file));
 }

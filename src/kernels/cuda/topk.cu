@@ -118,21 +118,6 @@ extern "C" __global__ __launch_bounds__(256) void topk_count(topk_args p, int64_
     }
 }
 
-/* The sum of v over this thread and those before it. */
-DEVICE uint32_t sum_before_and(uint32_t v) {
-    __shared__ uint32_t warps[TOPK_THREADS / 32];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (int d = 1; d < 32; d *= 2) {
-        uint32_t up = __shfl_up_sync(0xffffffffu, v, d);
-        if (lane >= d) v += up;
-    }
-    if (lane == 31) warps[warp] = v;
-    __syncthreads();
-    for (int w = 0; w < warp; w++) v += warps[w];
-    __syncthreads();
-    return v;
-}
-
 /* The digit in which the k-th falls. A block has a line. */
 extern "C" __global__ __launch_bounds__(256) void topk_choose(topk_args p, int shift, topk_line *of) {
     for (int64_t line = blockIdx.x; line < p.lines; line += gridDim.x) {
