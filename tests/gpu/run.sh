@@ -6,6 +6,7 @@
 # Results go to $OUT (default build/gpu): machine.txt, build.log, summary.txt, NAME.log of each test (models_torch:
 # gradients and fifty steps of whole models; random_*: GRAPHS random graphs each), rows.md, rows.json, gpu.md, gpu.json,
 # costs.md. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+# ROWS: parts of names, joined by ;, of the rows of gpu_rows.py that are wanted (default all).
 # SECONDS_ALL (default 470) bounds the whole, SECONDS_ONE (270) each test: what no time is left for is told.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -88,7 +89,7 @@ if grep '^not run: .*_cuda' "$out/tests.log" | grep -qv stand-ins; then
 fi
 if [ $python ]; then
     grep -E 'WRONG|numeric node cases' "$out/node_cases.log" | tee -a "$out/summary.txt"
-    run rows python3 bench/gpu_rows.py --out "$out" ${ROWS:-} || failed=1
+    run rows python3 bench/gpu_rows.py --out "$out" ${ROWS:+--only "$ROWS"} || failed=1
     [ -z "${CARDS:-}" ] || run cards env OUT="$out" python3 bench/gpu_cards.py || failed=1
     cat "$out/rows.md" 2>/dev/null | tee -a "$out/summary.txt"
     run bench python3 bench/gpu.py --out "$out" || failed=1
