@@ -1,5 +1,5 @@
 /* ops/quant/qconv.c: cards of ConvInteger, QLinearConv and nacre.ConvIntegerToFloat, which ConvInteger with channels
- * last becomes (plan/lower_numbers.c): convolutions of quantized elements. Attributes and sizes are
+ * last becomes (plan/lower_conv_integer.c): convolutions of quantized elements. Attributes and sizes are
  * Conv's (ops/nn/conv.h); kernels are in qconv_cpu.c; elsewhere they are convolutions of doubles, which hold
  * every sum. */
 #include "ops/build.h"

@@ -1,5 +1,5 @@
-/* plan/lower_numbers.c: convolutions of integers whose sums become numbers, as dynamic quantization writes them, with
- * channels last, which is how their kernels work:
+/* plan/lower_conv_integer.c: convolutions of integers whose sums become numbers, as dynamic quantization writes them,
+ * with channels last, which is how their kernels work:
  *
  *   Mul(Cast(ConvInteger(x, w)), scale) + bias    becomes   back(nacre.ConvIntegerToFloat(last(x), w, scale, bias))
  *   Relu, Max and Min of one with a number                  bounds of it
@@ -237,7 +237,7 @@ static bool has_sums(const numbers *l) {
     return false;
 }
 
-nc_code nc_lower_numbers(nc_work *w, nc_model *m, const nc_plan_options *o) {
+nc_code nc_lower_conv_integer(nc_work *w, nc_model *m, const nc_plan_options *o) {
     numbers l = {.w = w, .g = m->main, .o = o, .b = {.w = w, .graph = m->main, .infer = nc_infer_node}};
     if (o->no_layout || !has_sums(&l)) return NC_OK;
     nc_map_init(&l.last, &w->scratch);
