@@ -24,6 +24,7 @@ file(GLOB python_sources CONFIGURE_DEPENDS python/ext/*.c)
 add_library(nacre_python MODULE ${python_sources})
 target_include_directories(nacre_python SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
 target_compile_definitions(nacre_python PRIVATE Py_LIMITED_API=0x030A0000)
+target_compile_options(nacre_python PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Os>)
 target_link_libraries(nacre_python PRIVATE nacre_shared)
 set(package_dir ${CMAKE_BINARY_DIR}/python/nacre)
 set_target_properties(nacre_python PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX .abi3.so

@@ -114,16 +114,15 @@ static size_t weight_bytes(const blocked *s, nck_conv_form form, const int64_t *
     return nck_conv_packed_weights_bytes(&c, form);
 }
 
-static nc_code add_pack(nc_prep *p, nck_conv_form form,
+static nc_code add_pack(nc_prep *p, nc_pack pack, const nc_literal *w, nck_conv_form form,
                         nc_code (*filler)(const void *state, const nc_tensor *src, void *dst)) {
     static const char *const names[] = {"", "/planes", "/winograd"};
     const blocked *s = p->state;
-    const nc_literal *w = p->node->in[1]->lit;
-    const char *name = nc_arena_printf(p->arena, "conv_w/3/%s%s/float/%lld", nck_isa_get()->from.conv, names[form],
-                                       (long long)s->attrs.group);
-    NC_NEED(p->w, name);
-    size_t bytes = weight_bytes(s, form, w->dims, w->rank);
-    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = name, .bytes = bytes, .fill = filler};
+    pack.form = nc_arena_printf(p->arena, "conv_w/3/%s%s/float/%lld", nck_isa_get()->from.conv, names[form],
+                                (long long)s->attrs.group);
+    NC_NEED(p->w, pack.form);
+    pack.bytes = weight_bytes(s, form, w->dims, w->rank), pack.fill = filler;
+    p->pack[p->n_packs++] = pack;
     return NC_OK;
 }
 
@@ -168,12 +167,13 @@ static nc_code choose_wino(nc_prep *p, blocked *s) {
 
 nc_code nc_conv_blocked_prepare(nc_prep *p) {
     const nc_node *n = p->node;
-    bool constant = n->in[1]->origin == NC_FROM_CONST && n->in[1]->lit != NULL;
+    nc_pack pack = {.input = 1};
+    const nc_literal *w = nc_pack_source(n->in[1], &pack);
     int rank = n->in[1]->type->rank;
     blocked *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (blocked){.form = nc_attr_int(n, "planes") ? NCK_CONV_PLANES : NCK_CONV_BLOCKS,
-                   .packed = constant && !p->no_packs};
+                   .packed = w != NULL && !p->no_packs};
     p->state = s;
     if (nc_attr_int(n, "block") != nck_channel_block())
         NC_FAIL(p->w, NC_E_UNSUPPORTED, "blocks of %lld channels, the kernels in use take %lld",
@@ -182,8 +182,8 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     NC_TRY(read_body(p, s));
     if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && rank >= 4) NC_TRY(choose_wino(p, s));
     if (!s->packed) return NC_OK;
-    NC_TRY(add_pack(p, s->form, fill));
-    return s->either ? add_pack(p, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;
+    NC_TRY(add_pack(p, pack, w, s->form, fill));
+    return s->either ? add_pack(p, pack, w, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;
 }
 
 /* ---- the run ---- */

@@ -6,9 +6,10 @@
 
 /* Blocks of 16 channels are one vector of AVX-512, whose 32 registers hold 14 pixels by 2 blocks, two vectors of
  * weights and one of x. NEON's hold 6 pixels by 2 blocks of 8 (conv_neon.inc), AVX2 6 pixels by one in its 16. Plain C
- * has arrays for vectors: more pixels than one only keep the compiler busy. */
+ * has arrays for vectors: more pixels than one only keep the compiler busy. ROWS_A_LINE: rows of w that pass before a
+ * line of `ahead` is asked for. */
 #if defined NCK_ISA_avx512
-enum { BLOCK = 16, PIXELS = 14 };
+enum { BLOCK = 16, PIXELS = 14, ROWS_A_LINE = 2 };
 #define EACH_PIXELS(X, ...)                                                                                      \
     X(__VA_ARGS__, 1)                                                                                            \
     X(__VA_ARGS__, 2)                                                                                            \
@@ -17,11 +18,11 @@ enum { BLOCK = 16, PIXELS = 14 };
     X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) \
         X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
 #elif defined NCK_ISA_neon || defined NCK_ISA_avx2
-enum { BLOCK = 8, PIXELS = 6 };
+enum { BLOCK = 8, PIXELS = 6, ROWS_A_LINE = 1 };
 #define EACH_PIXELS(X, ...) \
     X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6)
 #else
-enum { BLOCK = 8, PIXELS = 1 };
+enum { BLOCK = 8, PIXELS = 1, ROWS_A_LINE = 1 };
 #define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1)
 #endif
 /* Of a row with one channel per group. */
@@ -33,6 +34,15 @@ enum { BLOCK = 8, PIXELS = 1 };
 enum { KV = BLOCK / V_LEN_f32, STEPS = 4, LINE = 16 }; /* LINE: of the cache, in floats */
 _Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
 _Static_assert(PIXELS <= NCK_CONV_MAX_PIXELS, "the table has room");
+
+#ifdef NCK_ISA_avx512
+#include "kernels/cpu/conv/conv_avx512.inc"
+#else
+/* What step takes for x: here the first pixel's. */
+__attribute__((always_inline)) static inline const float *middle(int in, int pixels, const float *x) {
+    (void)in, (void)pixels;
+    return x;
+}
 
 /* One channel x times its weights w: of one tap, for all pixels. */
 __attribute__((always_inline)) static inline void step(int kb, int in, int pixels, const float *x, const float *w,
@@ -47,6 +57,7 @@ __attribute__((always_inline)) static inline void step(int kb, int in, int pixel
         for (int v = 0; v < kb * KV; v++) acc[p][v] = v_fma_f32(xv, wv[v], acc[p][v]);
     }
 }
+#endif
 
 /* kb, pixels and in are constants where inlined: blocks of K, and channels of a block of x. Vector v of block b is
  * number b * KV + v. */
@@ -68,10 +79,10 @@ __attribute__((always_inline)) static inline void sum(int kb, int in, int pixels
     for (int64_t c0 = 0; c0 < t->C; c0 += in, block += t->x_block) {
         int64_t channels = in == 1 || t->C - c0 >= in ? in : t->C - c0;
         for (int64_t i = 0; i < t->n_taps; i++) {
-            const float *x = block + t->taps[i], *end = x + channels;
-            for (; end - x >= STEPS; x += STEPS, w += STEPS * kb * BLOCK, ahead += STEPS * LINE) UNROLL
+            const float *x = middle(in, pixels, block + t->taps[i]), *end = x + channels;
+            for (; end - x >= STEPS; x += STEPS, w += STEPS * kb * BLOCK, ahead += STEPS / ROWS_A_LINE * LINE) UNROLL
             for (int c = 0; c < STEPS; c++) {
-                __builtin_prefetch(ahead + c * LINE, 0, 2);
+                if (c % ROWS_A_LINE == 0) __builtin_prefetch(ahead + c / ROWS_A_LINE * LINE, 0, 2);
                 step(kb, in, pixels, x + c, w + c * kb * BLOCK, acc);
             }
             for (; x < end; x++, w += kb * BLOCK) step(kb, in, pixels, x, w, acc);

@@ -24,7 +24,7 @@ typedef struct nck_conv_tile {
     const float *add;  /* laid out like y; NULL: nothing is added */
     float low, high;
     bool clamps;
-    const float *ahead; /* asked for meanwhile, from here on a line of the cache for each row of w; never NULL */
+    const float *ahead; /* asked for meanwhile, from here on: a line of the cache for a row or two of w; never NULL */
     int64_t share;      /* elements of it that one tile is to ask for */
 } nck_conv_tile;
 typedef void nck_conv_tile_fn(const nck_conv_tile *t);

@@ -27,6 +27,8 @@ NCK_WINDOW_UNIT(f64, double)
 typedef struct nck_window_table {
     nck_window_f32 f32;
     nck_window_f64 f64;
+    /* y (n, lanes): the sum of what each place sees, in double, of rows, then of columns, times `inverse` */
+    void (*average_lanes)(float *y, const float *x, const nck_window_grid *g, double inverse, int64_t n);
 } nck_window_table;
 
 #endif

@@ -37,6 +37,7 @@ enum {
     NEAR = 1 << 16,      /* bytes of panels that are packed one by one: all of their rows are at hand */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
+    LINE = 64,           /* bytes of the cache */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
     FAR = 1 << 21,            /* bytes of a C that is not in the cache when a tile is put on it */
@@ -238,7 +239,7 @@ typedef struct gemm_target {
 
 /* The rows [i, i + rows) of the block at hand, terms from k on, times a panel of columns. */
 static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, int64_t kc, const char *b, int64_t ldb,
-                       const gemm_target *to, const char *next) {
+                       const gemm_target *to, const char *next, int64_t apart) {
     const nck_gemm_args *g = r->g;
     int64_t es = (int64_t)r->es;
     if (r->direct_a) {
@@ -247,7 +248,8 @@ static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, in
         return;
     }
     nck_gemm_micro *micro = to->vectors > 0 && rows == r->u->mr ? r->u->narrow[to->vectors - 1] : r->u->micro[rows];
-    micro(kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, to->c, to->ldc, to->old, to->ld_old, next);
+    micro(kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, to->c, to->ldc, to->old, to->ld_old, next,
+          apart);
 }
 
 /* How many vectors of columns of panel p are wanted, if there is a kernel for so few. */
@@ -290,6 +292,7 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
                         const char *next, int64_t bytes_next, const gemm_tile_rows *t, void *acc) {
     const nck_gemm_args *g = r->g;
     int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(bytes_next, t->n), cols = g->N - p * nr;
+    int64_t apart = nc_round_up(share / nc_max64(1, kc / 2), LINE);
     bool first = k == 0, last = k + kc == g->K, puts = gemm_puts(g, es, first, last);
     bool far = puts && g->M * g->N * es > FAR;
     int vectors = gemm_vectors(r, p);
@@ -305,7 +308,7 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
             if (far) gemm_ask(&to, rows, es, whole * es - 1);
             if (far && last && g->after) gemm_ask_after(g, r->i0 + i, rows, p * nr, whole);
         }
-        gemm_micro(r, i, rows, k, kc, b, ldb, &to, next + q * share);
+        gemm_micro(r, i, rows, k, kc, b, ldb, &to, next + q * share, apart);
         if (to.c == acc) gemm_store(r, acc, r->i0 + i, rows, p, 1, first, last);
     }
 }
@@ -367,7 +370,8 @@ static void gemm_tile_item(void *ctx, int64_t item) {
             bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts &&
                              r->i0 + t.at[t.n] < r->g->M;
             if (rows_next) next = gemm_next_rows(r, &t);
-            int64_t bytes = (rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs : kc * r->u->nr) * (int64_t)r->es;
+            int64_t bytes_b = asks ? kc * r->u->nr : 0;
+            int64_t bytes = (rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs : bytes_b) * (int64_t)r->es;
             gemm_column(r, k, kc, p, b, ldb, next, bytes, &t, acc);
         }
     }

@@ -58,6 +58,9 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define ELEM double
 #include "kernels/cpu/gemm/gemm_line.inc"
 #else
+#ifdef NCK_ISA_avx512
+#include "kernels/cpu/gemm/gemm_avx512.inc"
+#endif
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
 #include "kernels/cpu/per_float.inc"
 #define TEXT "kernels/cpu/gemm/gemm_line.inc"

@@ -17,11 +17,11 @@
 #define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
 
 /* c[r*ldc + j] = (old ? old[r*ld_old + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel
- * is made for and all nr columns. old is c itself, or a bias. kc lines of the cache from `ahead` on are asked for
- * meanwhile. */
+ * is made for and all nr columns. old is c itself, or a bias. Meanwhile kc / 2 lines of the cache from `ahead` on,
+ * `apart` bytes from each to the next, are asked for, or kc lines side by side. */
 typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc,
-                            const void *old, int64_t ld_old, const void *ahead);
-/* The same with rows of A where they lie: a[r*lda + k]. */
+                            const void *old, int64_t ld_old, const void *ahead, int64_t apart);
+/* The same with rows of A where they lie: a[r*lda + k]; kc lines are asked for. */
 typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                              const void *old, int64_t ld_old, const void *ahead);
 /* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
