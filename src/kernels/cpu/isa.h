@@ -17,7 +17,8 @@
     X(gemm, isa)               \
     X(igemm, isa)              \
     X(lanes, isa)              \
-    X(linear, isa) X(nbits, isa) X(optim, isa) X(outer, isa) X(reduce, isa) X(tile, isa) X(window, isa) X(wino, isa)
+    X(linear, isa)             \
+    X(nbits, isa) X(optim, isa) X(outer, isa) X(reduce, isa) X(tile, isa) X(whole, isa) X(window, isa) X(wino, isa)
 
 #define NCK_ISA_STRUCT(name, isa) struct nck_##name##_table;
 NCK_ISA_TABLES(NCK_ISA_STRUCT, )

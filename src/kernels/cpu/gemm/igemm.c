@@ -4,7 +4,8 @@
  * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
  * of nr columns, each with all of K, then the sums of all columns and the largest of |b| in each panel, then for each
  * panel and block of terms whether neighbours may be added in 16 bits. Items are tiles of rows by columns.
- * With many rows an item packs its own, and does all columns; with few, all of A is packed first.
+ * With many rows an item packs its own, and does all columns; with few, all of A is packed first. Rows that are what
+ * panels are made of stay where they lie.
  *
  * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
  * each of all rows and 3 panels of columns. */
@@ -24,7 +25,8 @@ enum {
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
     ALONE_WORK = 1 << 18,  /* of a product that wakes no thread */
-    MOST_A = 128           /* |a| of a panel of int8, the only ones whose sums are said to be small */
+    PAGE = 4096,
+    MOST_A = 128 /* |a| of a panel of int8, the only ones whose sums are said to be small */
 };
 
 typedef struct igemm_run {
@@ -34,6 +36,7 @@ typedef struct igemm_run {
     char *a_pack;     /* all of A, or a block for each lane */
     int64_t row_tiles, column_tiles, panels;
     size_t bytes_lane;
+    bool direct; /* rows of A are read where they lie */
 } igemm_run;
 
 static const nck_igemm_table *igemm_unit(void) { return nck_isa_get()->igemm; }
@@ -136,17 +139,39 @@ static row_walk row_walk_of(int64_t n, int64_t panels) {
     return w;
 }
 
+/* Are rows of A panels as they lie? Tiles read more rows than there are; rows a page apart share lines of the cache. */
+static bool igemm_is_direct(const nck_igemm_table *u, const nck_igemm_args *g) {
+    return u->lay != NULL && u->tiles == NULL && g->rows == NULL && g->a_cs == 1 && g->K % u->group == 0 &&
+           g->a_rs % PAGE != 0 && igemm_flip(g->a_type, u->a_signed) == 0;
+}
+
+/* Rows [i, i + n) as they lie. */
+static void igemm_lay_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst) {
+    const nck_igemm_args *g = r->g;
+    int64_t step = igemm_terms(r->u, g->K);
+    uint8_t flip = igemm_flip(g->a_type, r->u->a_signed);
+    if (g->rows == NULL)
+        r->u->lay(g->K, n, (const uint8_t *)g->a + i * g->a_rs, g->a_rs, g->a_cs, flip, step, dst);
+    else
+        g->rows(g->rows_ctx, i, n, step, dst);
+    if (g->rows != NULL && flip != 0) r->u->lay(g->K, n, dst, step, 1, flip, step, dst);
+}
+
 /* Rows [i, i + n) as panels. room: for them where A comes from a function, else NULL. */
 static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst, uint8_t *room) {
     const nck_igemm_args *g = r->g;
     int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, g->K);
     int64_t rs = room != NULL ? g->K : g->a_rs, cs = room != NULL ? 1 : g->a_cs;
     const uint8_t *from = room != NULL ? room : (const uint8_t *)g->a + i * rs;
-    if (room != NULL) g->rows(g->rows_ctx, i, n, room);
+    if (r->u->lay != NULL) {
+        igemm_lay_block(r, i, n, dst);
+        return;
+    }
+    if (room != NULL) g->rows(g->rows_ctx, i, n, g->K, room);
     row_walk w = row_walk_of(n, panels);
     for (int64_t p = 0; p < panels; p++, row_walk_next(&w))
-        r->u->pack_a(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
-                     dst + w.at * terms);
+        r->u->pack(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
+                   dst + w.at * terms);
 }
 
 /* ---- zero points ---- */
@@ -219,33 +244,36 @@ static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, p
 }
 
 /* The sums of `rows` rows from i on less their zero points: what zero points of B are multiplied with. */
-static void igemm_rests(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, int32_t *rest) {
+static void igemm_rests(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, int64_t step, int32_t *rest) {
     int32_t zero[NCK_IGEMM_MAX_MR];
-    r->u->sums(nc_ceil_div(r->g->K, r->u->group), rows, a, true, rest);
+    if (r->u->lay != NULL)
+        r->u->row_sums(r->g->K, rows, a, step, rest);
+    else
+        r->u->sums(nc_ceil_div(r->g->K, r->u->group), rows, a, true, rest);
     igemm_a_zeros(r, i, rows, zero);
     for (int64_t k = 0; k < rows; k++) rest[k] = (int32_t)((uint32_t)rest[k] - (uint32_t)r->g->K * (uint32_t)zero[k]);
 }
 
 /* A panel of `rows` rows from i on with the columns c; rest: where these have zero points. */
-static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, const panel_columns *c,
-                       const int32_t *rest) {
+static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, int64_t step,
+                       const panel_columns *c, const int32_t *rest) {
     const nck_igemm_args *g = r->g;
     _Alignas(64) int32_t acc[NCK_IGEMM_MAX_MR * NCK_IGEMM_MAX_NR];
     int32_t zero[NCK_IGEMM_MAX_MR];
-    int64_t groups = nc_ceil_div(g->K, r->u->group);
+    int64_t groups = nc_ceil_div(g->K, r->u->group), cols = nc_min64(r->u->nr, g->N - c->j);
     bool one = igemm_one_zero(r);
     if (c->codes && rows == r->u->mr) {
         r->u->codes(groups, a, c->b, &c->read, &g->out, (uint8_t *)g->out.c + i * g->out.c_rs + c->j);
         return;
     }
     if (r->u->tiles != NULL)
-        r->u->tiles(rows, groups, a, c->b, acc);
+        r->u->tiles(rows, groups, a, step, c->b, acc);
     else
-        r->u->micro[rows](groups, a, c->b, c->exact, acc);
+        r->u->micro[rows](groups, a, step, c->b, c->exact, acc);
     if (!one) igemm_a_zeros(r, i, rows, zero);
     r->u->store(&(nck_igemm_tile){.acc = acc,
                                   .rows = rows,
-                                  .cols = nc_min64(r->u->nr, g->N - c->j),
+                                  .cols = cols,
                                   .i = i,
                                   .j = c->j,
                                   .a_zero = one ? NULL : zero,
@@ -256,9 +284,9 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
                                   .out = &g->out});
 }
 
-/* The packed rows [i, i + n) with panels [p, end) of columns. */
+/* Rows [i, i + n), packed or at a, with panels [p, end) of columns. */
 static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
-    int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, r->g->K);
+    int64_t panels = nc_ceil_div(n, r->u->mr), step = r->direct ? r->g->a_rs : igemm_terms(r->u, r->g->K);
     int32_t rests[BLOCK_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
     bool fit = n <= (int64_t)(sizeof rests / sizeof *rests), known = false;
     packed_b b;
@@ -270,8 +298,8 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
         row_walk w = row_walk_of(n, panels);
         for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) {
             int32_t *rest = fit ? rests + w.at : rests;
-            if (c.any_zero && !known) igemm_rests(r, i + w.at, w.rows, a + w.at * terms, rest);
-            igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c, rest);
+            if (c.any_zero && !known) igemm_rests(r, i + w.at, w.rows, a + w.at * step, step, rest);
+            igemm_tile(r, i + w.at, w.rows, a + w.at * step, step, &c, rest);
         }
         known = known || (fit && c.any_zero);
     }
@@ -293,14 +321,15 @@ size_t nck_igemm_block_bytes(int64_t K, bool by_rows) {
     const nck_igemm_table *u = igemm_unit();
     size_t one = igemm_rows_bytes(u, u->mr, K), most = (size_t)BLOCK_BYTES + NCK_IGEMM_OVERREAD;
     size_t bytes = one > most ? one : nc_min_size(igemm_rows_bytes(u, BLOCK_ROWS, K), nc_align64(most));
-    return bytes * (by_rows ? 2 : 1);
+    return bytes * (by_rows && u->lay == NULL ? 2 : 1);
 }
 
 void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room) {
     igemm_run r = {.g = g, .u = igemm_unit(), .b = g->b_packed};
     uint8_t *rows = g->rows != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
-    igemm_pack_block(&r, i, n, room, rows);
-    igemm_multiply(&r, i, n, room, 0, nc_ceil_div(g->N, r.u->nr));
+    r.direct = igemm_is_direct(r.u, g);
+    if (!r.direct) igemm_pack_block(&r, i, n, room, rows);
+    igemm_multiply(&r, i, n, r.direct ? (const uint8_t *)g->a + i * g->a_rs : room, 0, nc_ceil_div(g->N, r.u->nr));
 }
 
 /* ---- the whole product ---- */
@@ -339,8 +368,9 @@ static void igemm_tile_item(void *ctx, int64_t item) {
     const igemm_run *r = ctx;
     int64_t tile = item % r->row_tiles, column = item / r->row_tiles;
     int64_t i = igemm_tile_row(r, tile), n = igemm_tile_row(r, tile + 1) - i;
-    igemm_multiply(r, i, n, (const uint8_t *)r->a_pack + i * igemm_terms(r->u, r->g->K),
-                   igemm_row_at(r->panels, r->column_tiles, column),
+    const uint8_t *a = r->direct ? (const uint8_t *)r->g->a + i * r->g->a_rs
+                                 : (const uint8_t *)r->a_pack + i * igemm_terms(r->u, r->g->K);
+    igemm_multiply(r, i, n, a, igemm_row_at(r->panels, r->column_tiles, column),
                    igemm_row_at(r->panels, r->column_tiles, column + 1));
 }
 
@@ -356,7 +386,7 @@ static void igemm_run_shared(igemm_run *r, nc_pool *pool) {
     r->column_tiles = nc_min64(r->panels, nc_max64(1, nc_ceil_div(wanted, r->row_tiles)));
     if (r->row_tiles * r->column_tiles < wanted)
         r->row_tiles = nc_min64(nc_ceil_div(wanted, r->column_tiles), nc_ceil_div(r->g->M, mr));
-    nc_parallel(pool, r->row_tiles, igemm_pack_item, r);
+    if (!r->direct) nc_parallel(pool, r->row_tiles, igemm_pack_item, r);
     nc_parallel(pool, r->row_tiles * r->column_tiles, igemm_tile_item, r);
 }
 
@@ -373,6 +403,7 @@ void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool) {
         r.a_pack += bytes;
     }
     r.panels = nc_ceil_div(g->N, r.u->nr);
+    r.direct = igemm_is_direct(r.u, g);
     if (g->rows == NULL && igemm_is_shared(r.u, g->M, g->K)) {
         igemm_run_shared(&r, pool);
         return;

@@ -10,8 +10,8 @@
 #include "base/dtype.h"
 #include "base/threads.h"
 
-/* rows[r*K + k] = A[i + r][k] for all K terms and n rows. */
-typedef void nck_igemm_rows(const void *ctx, int64_t i, int64_t n, uint8_t *rows);
+/* rows[r*step + k] = A[i + r][k] for all K terms and n rows. */
+typedef void nck_igemm_rows(const void *ctx, int64_t i, int64_t n, int64_t step, uint8_t *rows);
 
 /* What becomes of the sum s of row i and column j, with s' = s + sum_bias[j], a = a_scale[i % a_scales] and
  * b = b_scale[j % b_scales]:

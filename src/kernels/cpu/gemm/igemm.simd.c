@@ -20,14 +20,35 @@ _Static_assert((int)NR <= NCK_IGEMM_MAX_NR && (int)MR <= NCK_IGEMM_MAX_MR, "a ti
 #ifdef DOT_SQUARES
 #include "kernels/cpu/gemm/igemm_squares.inc"
 #else
+/* From the groups of a panel's rows to those that follow. */
+ALWAYS int64_t igemm_next(int rows) {
+#ifdef DOT_ROWS
+    (void)rows;
+    return GROUP;
+#else
+    return rows * GROUP;
+#endif
+}
+
+/* Where the group of row r begins. */
+ALWAYS int64_t igemm_row(int r, int64_t step) {
+#ifdef DOT_ROWS
+    return r * step;
+#else
+    (void)step;
+    return r * GROUP;
+#endif
+}
+
 /* n groups. wide: neighbouring products may not be added in int16. */
-ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const int8_t *b, vi acc[MR][NV]) {
-    for (; n > 0; n--, a += rows * GROUP, b += NR * GROUP) {
+ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, int64_t step, const int8_t *b,
+                         vi acc[MR][NV]) {
+    for (; n > 0; n--, a += igemm_next(rows), b += NR * GROUP) {
         vi col[NV];
         UNROLL
         for (int v = 0; v < NV; v++) col[v] = vi_load(b + v * VL * GROUP);
 #ifdef DOT_LANES
-        (void)wide;
+        (void)wide, (void)step;
         vi row[(MR + VL - 1) / VL]; /* reads up to a vector behind the panel */
         UNROLL
         for (int r = 0; r < rows; r += VL) row[r / VL] = vi_load(a + r * GROUP);
@@ -37,7 +58,7 @@ ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const
 #else
         UNROLL
         for (int r = 0; r < rows; r++) {
-            vi row = vi_splat(a + r * GROUP);
+            vi row = vi_splat(a + igemm_row(r, step));
             UNROLL
             for (int v = 0; v < NV; v++)
                 acc[r][v] = wide ? vi_dot_wide(acc[r][v], row, col[v]) : vi_dot(acc[r][v], row, col[v]);
@@ -47,23 +68,23 @@ ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const
 }
 
 /* rows is a constant where inlined. */
-ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact,
+ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, const uint8_t *exact,
                         int32_t *out) {
     vi acc[MR][NV];
     UNROLL
     for (int r = 0; r < rows; r++) UNROLL
     for (int v = 0; v < NV; v++) acc[r][v] = vi_zero();
 #if PAIR_LIMIT < 256
-    for (; groups > 0; groups -= BLOCK_GROUPS, a += BLOCK_GROUPS * rows * GROUP, b += BLOCK_GROUPS * NR * GROUP) {
+    for (; groups > 0; groups -= BLOCK_GROUPS, a += BLOCK_GROUPS * igemm_next(rows), b += BLOCK_GROUPS * NR * GROUP) {
         int64_t n = groups < BLOCK_GROUPS ? groups : BLOCK_GROUPS;
         if (*exact++)
-            igemm_groups(rows, false, n, a, b, acc);
+            igemm_groups(rows, false, n, a, step, b, acc);
         else
-            igemm_groups(rows, true, n, a, b, acc);
+            igemm_groups(rows, true, n, a, step, b, acc);
     }
 #else
     (void)exact;
-    igemm_groups(rows, false, groups, a, b, acc);
+    igemm_groups(rows, false, groups, a, step, b, acc);
 #endif
     UNROLL
     for (int r = 0; r < rows; r++) UNROLL
@@ -71,10 +92,10 @@ ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, const int8_t
 }
 #endif
 
-#define MICRO(rows)                                                                                         \
-    static void igemm_micro_##rows(int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact, \
-                                   int32_t *acc) {                                                          \
-        igemm_micro(rows, groups, a, b, exact, acc);                                                        \
+#define MICRO(rows)                                                                                 \
+    static void igemm_micro_##rows(int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, \
+                                   const uint8_t *exact, int32_t *acc) {                            \
+        igemm_micro(rows, groups, a, step, b, exact, acc);                                          \
     }
 EACH_ROWS(MICRO)
 #undef MICRO
@@ -361,47 +382,72 @@ static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
 }
 
 #ifdef __AVX512BW__
-/* Codes in whole rows with finite scales of one A, or numbers, what quantized networks store: without a detour over
- * memory. */
-static bool igemm_store_plain(const nck_igemm_tile *t) {
+/* A row of sums, in int16 by lanes of 16 bytes. */
+ALWAYS __m512i igemm_halves(const int32_t *acc, const __m512i *offset, const __m512 *scale, __m512i zero) {
+    __m512i v[NV];
+    UNROLL
+    for (int i = 0; i < NV; i++) {
+        __m512i s = _mm512_add_epi32(_mm512_loadu_si512(acc + i * VL), offset[i]);
+        __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[i]);
+        v[i] = _mm512_cvtps_epi32(_mm512_min_ps(q, _mm512_set1_ps(0x1p30f)));
+    }
+    return _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero);
+}
+
+/* Rows of codes with finite scales, two at a time; the second of a last one is not stored. */
+static void igemm_plain_codes(const nck_igemm_tile *t) {
+    const nck_igemm_columns *c = t->columns;
+    const int64_t rows = t->rows, step = t->out->c_rs;
+    const int32_t *acc = t->acc;
+    const bool is_signed = t->out->type == NC_INT8;
+    const __m512i offset[NV] = {_mm512_loadu_si512(c->offset), _mm512_loadu_si512(c->offset + VL)};
+    const __m512 scale[NV] = {_mm512_loadu_ps(c->scale), _mm512_loadu_ps(c->scale + VL)};
+    const __m512i zero = _mm512_set1_epi16((short)t->out->y_zero);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __mmask32 part = t->cols >= NR ? ~0u : (1u << t->cols) - 1;
+    uint8_t *to = (uint8_t *)t->out->c + t->i * step + t->j;
+    for (int64_t r = 0; r < rows; r += 2, acc += 2 * NR, to += 2 * step) {
+        __m512i low = igemm_halves(acc, offset, scale, zero);
+        __m512i high = r + 1 < rows ? igemm_halves(acc + NR, offset, scale, zero) : low;
+        __m512i codes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+        codes = _mm512_permutexvar_epi32(order, codes);
+        _mm256_mask_storeu_epi8(to, part, _mm512_castsi512_si256(codes));
+        if (r + 1 < rows) _mm256_mask_storeu_epi8(to + step, part, _mm512_extracti64x4_epi64(codes, 1));
+    }
+}
+
+static void igemm_plain_numbers(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     const nck_igemm_columns *c = t->columns;
-    bool number = o->type == NC_FLOAT;
-    if (o->type == NC_INT32 || (!number && !c->finite)) return false;
-    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1) return false;
-    int low = o->type == NC_INT8 ? -128 : 0;
-    const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
-                 most = _mm512_set1_ps((float)(low + 255 - o->y_zero));
-    const __m512i zero = _mm512_set1_epi32(o->y_zero);
-    __m512i offset[NV], b_zero[NV];
-    __m512 scale[NV];
-    __mmask16 part[NV];
     UNROLL
     for (int v = 0; v < NV; v++) {
-        offset[v] = _mm512_loadu_si512(c->offset + v * VL), scale[v] = _mm512_loadu_ps(c->scale + v * VL);
-        b_zero[v] = t->a_rest ? _mm512_loadu_si512(t->b_zero + v * VL) : _mm512_setzero_si512();
+        const __m512i offset = _mm512_loadu_si512(c->offset + v * VL);
+        const __m512i b_zero = t->a_rest ? _mm512_loadu_si512(t->b_zero + v * VL) : _mm512_setzero_si512();
+        const __m512 scale = _mm512_loadu_ps(c->scale + v * VL), bias = _mm512_loadu_ps(c->bias + v * VL);
         int64_t left = t->cols - v * VL;
-        part[v] = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
-    }
-    for (int64_t r = 0; r < t->rows; r++) {
-        int64_t at = (t->i + r) * o->c_rs + t->j;
-        char *to = (char *)o->c + at;
-        UNROLL
-        for (int v = 0; v < NV; v++) {
-            __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset[v]);
-            if (t->a_rest) s = _mm512_sub_epi32(s, _mm512_mullo_epi32(_mm512_set1_epi32(t->a_rest[r]), b_zero[v]));
-            __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
-            if (number) {
-                if (o->bias) q = _mm512_add_ps(q, _mm512_loadu_ps(c->bias + v * VL));
-                if (o->clamps) q = _mm512_min_ps(_mm512_set1_ps(o->high), _mm512_max_ps(_mm512_set1_ps(o->low), q));
-                _mm512_mask_storeu_ps((float *)o->c + at + v * VL, part[v], q);
-                continue;
-            }
-            q = _mm512_min_ps(_mm512_max_ps(q, least), most);
-            __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);
-            _mm_mask_storeu_epi8(to + v * VL, part[v], _mm512_cvtepi32_epi8(code));
+        const __mmask16 part = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
+        float *to = (float *)o->c + t->i * o->c_rs + t->j + v * VL;
+        for (int64_t r = 0; r < t->rows; r++, to += o->c_rs) {
+            __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset);
+            if (t->a_rest) s = _mm512_sub_epi32(s, _mm512_mullo_epi32(_mm512_set1_epi32(t->a_rest[r]), b_zero));
+            __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale);
+            if (o->bias) q = _mm512_add_ps(q, bias);
+            if (o->clamps) q = _mm512_min_ps(_mm512_set1_ps(o->high), _mm512_max_ps(_mm512_set1_ps(o->low), q));
+            _mm512_mask_storeu_ps(to, part, q);
         }
     }
+}
+
+/* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
+static bool igemm_store_plain(const nck_igemm_tile *t) {
+    const nck_igemm_out *o = t->out;
+    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    if (o->type == NC_FLOAT)
+        igemm_plain_numbers(t);
+    else if (t->columns->finite && t->a_rest == NULL)
+        igemm_plain_codes(t);
+    else
+        return false;
     return true;
 }
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
@@ -483,7 +529,7 @@ static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const
         UNROLL
         for (int r = 1; r < MR; r++) acc[r][v] = acc[0][v];
     }
-    igemm_groups(MR, false, groups, a, b, acc);
+    igemm_groups(MR, false, groups, a, 0, b, acc);
     UNROLL
     for (int r = 0; r < MR; r++, to += o->c_rs) {
         float32x4_t q[NV];
@@ -544,6 +590,9 @@ static void igemm_store(const nck_igemm_tile *t) {
     if (!igemm_store_plain(t)) igemm_store_rows(t);
 }
 
+#ifdef DOT_ROWS
+#include "kernels/cpu/gemm/igemm_rows.inc"
+#endif
 #ifdef __AVX2__
 #include "kernels/cpu/gemm/igemm_depth.inc"
 #elif defined NCK_ISA_neon_dot
@@ -557,10 +606,15 @@ enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
 #ifndef NCK_ISA_neon_dot
 #define igemm_codes NULL
 #endif
+#ifdef DOT_ROWS
+#define ROWS .lay = igemm_lay, .row_sums = igemm_row_sums,
+#else
+#define ROWS
+#endif
 #define TABLE                                                                                                       \
     .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps,               \
     .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE, .depthwise = igemm_depthwise, \
-    .columns = igemm_columns, .store = igemm_store
+    ROWS.columns = igemm_columns, .store = igemm_store
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,
@@ -568,7 +622,6 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,
                                                   .group = GROUP,
                                                   .micro = {EACH_ROWS(MICRO)},
                                                   .pack = igemm_pack,
-                                                  .pack_a = igemm_pack,
                                                   .sums = igemm_sums,
                                                   .codes = igemm_codes};
 
@@ -582,6 +635,5 @@ const nck_igemm_table nck_igemm_avx512_amx = {TABLE,
                                               .tiles_open = igemm_tiles_open,
                                               .tiles_close = igemm_tiles_close,
                                               .pack = igemm_tiles_pack,
-                                              .pack_a = igemm_tiles_rows,
                                               .sums = igemm_tiles_sums};
 #endif

@@ -5,6 +5,7 @@
  *            PAIR_LIMIT is below 256; vi_dot_wide is exact for all elements
  *   memory   vi_load vi_store (any alignment), vi_splat: one group to all lanes
  *   lanes    DOT_LANES: vi_dot_lane(acc, groups, lane, b) takes one of the groups in a vector, which spares the splats
+ *   rows     DOT_ROWS: panels of A are rows as they lie; vi_add_bytes adds bytes to sums of 64 bits: igemm_rows.inc
  *   packing  lines_16(src, ks, flip, dst): 16 lanes of one group from GROUP lines ks apart; lines_few: FEW of them
  *            terms_4x4(src, ls, flip, dst, step), where it is: 4 groups of 4 lanes ls apart, each group's side by side
  *   sums     igemm_sum_lanes: of SUM_LANES lanes whose groups lie `step` bytes apart
@@ -22,25 +23,31 @@
 #define ROWS_6(X) ROWS_4(X) X(5) X(6)
 #define ROWS_8(X) ROWS_6(X) X(7) X(8)
 #define ROWS_12(X) ROWS_8(X) X(9) X(10) X(11) X(12)
+#define ROWS_14(X) ROWS_12(X) X(13) X(14)
 
 #ifdef __AVX512BW__
 #include <immintrin.h>
-enum { GROUP = 4, VL = 16, MR = 12, NV = 2, A_SIGNED = false };
-#define EACH_ROWS ROWS_12
+enum { GROUP = 4, VL = 16, NV = 2, A_SIGNED = false };
+#define DOT_ROWS
 typedef __m512i vi;
 DOT_INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
 DOT_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 DOT_INLINE void vi_store(int32_t *p, vi v) { _mm512_storeu_si512(p, v); }
+DOT_INLINE vi vi_add_bytes(vi acc, vi a) { return _mm512_add_epi64(acc, _mm512_sad_epu8(a, vi_zero())); }
 DOT_INLINE vi vi_splat(const void *p) {
     int32_t w;
     memcpy(&w, p, sizeof w);
     return _mm512_set1_epi32(w);
 }
 #ifdef __AVX512VNNI__
+enum { MR = 14 };
+#define EACH_ROWS ROWS_14
 #define PAIR_LIMIT 256
 DOT_INLINE vi vi_dot(vi acc, vi a, vi b) { return _mm512_dpbusd_epi32(acc, a, b); }
 DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) { return vi_dot(acc, a, b); }
 #else
+enum { MR = 12 }; /* the dots need registers, too */
+#define EACH_ROWS ROWS_12
 #define PAIR_LIMIT 128 /* 255 * 128 fits int16 */
 DOT_INLINE vi vi_dot(vi acc, vi a, vi b) {
     return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)));
@@ -56,10 +63,12 @@ DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) {
 #include <immintrin.h>
 enum { GROUP = 4, VL = 8, MR = 4, NV = 2, A_SIGNED = false };
 #define EACH_ROWS ROWS_4
+#define DOT_ROWS
 typedef __m256i vi;
 DOT_INLINE vi vi_zero(void) { return _mm256_setzero_si256(); }
 DOT_INLINE vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
 DOT_INLINE void vi_store(int32_t *p, vi v) { _mm256_storeu_si256((vi *)p, v); }
+DOT_INLINE vi vi_add_bytes(vi acc, vi a) { return _mm256_add_epi64(acc, _mm256_sad_epu8(a, vi_zero())); }
 DOT_INLINE vi vi_splat(const void *p) {
     int32_t w;
     memcpy(&w, p, sizeof w);

@@ -4,8 +4,9 @@
  * product of a few terms (one instruction) finds them together. Terms and lanes past the edge are 0. An example: 5
  * terms of 2 lanes in groups of 4 are
  *     a00 a01 a02 a03  a10 a11 a12 a13    a04 0 0 0  a14 0 0 0
- * Where tiles are there, panels of A are rows as they lie, each filled up with 0 to whole groups; groups of B are 16
- * such small ones of 4 terms, and what a panel of A lacks of mr rows is read and not used.
+ * Where `lay` is there, panels of A are rows as they lie, any bytes behind the last term; rows that need no change are
+ * read in place. Where tiles are there, groups of B are 16 such small ones of 4 terms, and what a panel of A lacks of
+ * mr rows is read and not used.
  * B is packed as int8, A as int8 or uint8 (a_signed); elements of the other kind are moved by 128, and so is their zero
  * point.
  *
@@ -19,20 +20,28 @@
 
 #define NCK_IGEMM_BLOCK 64
 #define NCK_IGEMM_MAX_MR 32
-#define NCK_IGEMM_MICROS 12 /* most rows of kernels that are made for a number of rows */
+#define NCK_IGEMM_MICROS 14 /* most rows of kernels that are made for a number of rows */
 #define NCK_IGEMM_MAX_NR 32
 #define NCK_IGEMM_PLACES 4
 #define NCK_IGEMM_MAX_DEPTH 64 /* most channels of a depthwise convolution at a time */
 #define NCK_IGEMM_OVERREAD 64  /* bytes behind a panel that a kernel may read or packing may write */
 
-/* acc[r*nr + j] = sum over the groups of row r of a times column j of b. exact[k]: of block k. */
-typedef void nck_igemm_micro(int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact, int32_t *acc);
+/* acc[r*nr + j] = sum over the groups of row r of a times column j of b. step: from row to row of a, where they lie so.
+ * exact[k]: of block k. */
+typedef void nck_igemm_micro(int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, const uint8_t *exact,
+                             int32_t *acc);
 /* The same of any number of rows, between a call of tiles_open and one of tiles_close. */
-typedef void nck_igemm_tiles(int64_t rows, int64_t groups, const uint8_t *a, const int8_t *b, int32_t *acc);
+typedef void nck_igemm_tiles(int64_t rows, int64_t groups, const uint8_t *a, int64_t step, const int8_t *b,
+                             int32_t *acc);
 typedef void nck_igemm_turn(void);
 /* A panel of K terms of `lanes` lanes, `width` apart: elements src[l*ls + k*ks] with flip's bits turned over. */
 typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
                             uint8_t flip, uint8_t *dst);
+/* dst[r*step + k] = src[r*rs + k*cs] with flip's bits turned over; dst may be src. */
+typedef void nck_igemm_lay(int64_t K, int64_t rows, const uint8_t *src, int64_t rs, int64_t cs, uint8_t flip,
+                           int64_t step, uint8_t *dst);
+/* sums[r] = the sum of row r of uint8. */
+typedef void nck_igemm_row_sums(int64_t K, int64_t rows, const uint8_t *a, int64_t step, int32_t *sums);
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
 
@@ -77,8 +86,8 @@ typedef void nck_igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, 
 typedef enum nck_depth_form { NCK_DEPTH_PAIRS, NCK_DEPTH_LANES, NCK_DEPTH_DOTS } nck_depth_form;
 
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
- * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. For NCK_DEPTH_DOTS and windows of 3 x 3 with strides of
- * 1 and 2 quads are the window's columns, so that those of neighbouring places overlap; next is quads otherwise. */
+ * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. But for NCK_DEPTH_PAIRS, quads of windows of 3 x 3 with
+ * strides of 1 and 2 are the window's columns, so that those of neighbouring places overlap; else next is quads. */
 typedef struct nck_igemm_depth {
     int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
     uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for NCK_DEPTH_DOTS int8 */
@@ -111,8 +120,10 @@ typedef struct nck_igemm_table {
     nck_igemm_micro *micro[NCK_IGEMM_MICROS + 1]; /* by rows, 1..mr, where there are no tiles */
     nck_igemm_tiles *tiles;                       /* NULL: none */
     nck_igemm_turn *tiles_open, *tiles_close;
-    nck_igemm_pack *pack, *pack_a;
+    nck_igemm_pack *pack;
     nck_igemm_sums *sums;
+    nck_igemm_lay *lay;           /* NULL: A is packed as B is */
+    nck_igemm_row_sums *row_sums; /* NULL as well */
     nck_igemm_most *most;
     nck_igemm_taps *taps;
     int depth_width; /* 0: only taps are there */

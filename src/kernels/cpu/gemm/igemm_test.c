@@ -39,10 +39,10 @@ typedef struct operands {
     void *got, *want, *packed, *workspace;
 } operands;
 
-static void some_rows(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
+static void some_rows(const void *ctx, int64_t i, int64_t n, int64_t step, uint8_t *to) {
     const nck_igemm_args *g = ctx;
     for (int64_t r = 0; r < n; r++)
-        for (int64_t k = 0; k < g->K; k++) to[r * g->K + k] = ((const uint8_t *)g->a)[(i + r) * g->a_rs + k * g->a_cs];
+        for (int64_t k = 0; k < g->K; k++) to[r * step + k] = ((const uint8_t *)g->a)[(i + r) * g->a_rs + k * g->a_cs];
 }
 
 static void check_run(const nck_igemm_args *g, const operands *o, int threads, const char *what) {

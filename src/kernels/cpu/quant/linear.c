@@ -1,6 +1,6 @@
 /* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, the same for
  * any number of threads and at whole bytes of packed data. Between f32 and 8-bit integers runs of a chunk go to
- * linear.simd.c; everything else goes through doubles. */
+ * linear.simd.c, int32 to f32 has a loop here; everything else goes through doubles. */
 #include "kernels/cpu/quant/linear.h"
 
 #include "base/intmath.h"
@@ -65,6 +65,15 @@ static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
             t->dequantize_each((const uint8_t *)a->x + i, n, each_from(a, p.at, a->x_type), (float *)a->y + i);
         else
             t->dequantize((const uint8_t *)a->x + i, n, one_at(a, p.at, a->x_type), (float *)a->y + i);
+    }
+}
+
+/* As dequantize_chunk has it, without the doubles in memory. */
+static void dequantize_words(const nck_linear *a, int64_t i, int64_t end) {
+    while (i < end) {
+        place p = linear_place_of(a, i);
+        for (int64_t stop = p.run < end - i ? i + p.run : end; i < stop; i++, p.at += p.steps)
+            ((float *)a->y)[i] = (float)(((const int32_t *)a->x)[i] - a->zero[p.at]) * (float)a->scale[p.at];
     }
 }
 
@@ -147,6 +156,10 @@ static void dequantize_item(void *ctx, int64_t item) {
     int64_t i = item * ITEM, end = nc_min64(i + ITEM, linear_count(a));
     if (is_byte(a->x_type) && a->y_type == NC_FLOAT) {
         dequantize_bytes(a, i, end);
+        return;
+    }
+    if (a->x_type == NC_INT32 && a->y_type == NC_FLOAT) {
+        dequantize_words(a, i, end);
         return;
     }
     for (; i < end; i += CHUNK) dequantize_chunk(a, i, nc_min64(CHUNK, end - i));

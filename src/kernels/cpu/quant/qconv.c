@@ -85,21 +85,22 @@ int64_t nck_qconv_row(const nck_qconv_args *a, int64_t at, int64_t tap) {
     return row;
 }
 
-static void patch_rows(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
+static void patch_rows(const void *ctx, int64_t i, int64_t n, int64_t step, uint8_t *to) {
     const patches *p = ctx;
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
     int64_t n_rows = product(a->window, last), bytes = a->window[last] * p->channels, width = a->out[last];
     int64_t at = i / width, o = i % width, rows[ROWS];
-    for (int64_t place = 0; place < n; place++, o++) {
+    for (int64_t place = 0; place < n; place++, o++, to += step) {
+        uint8_t *next = to;
         if (o == width) o = 0, at++;
         for (int64_t t = 0; t < n_rows && t < ROWS && (o == 0 || place == 0); t++) rows[t] = nck_qconv_row(a, at, t);
         for (int64_t t = 0; t < n_rows; t++) {
             int64_t row = t < ROWS ? rows[t] : nck_qconv_row(a, at, t);
             if (row >= 0)
-                to = copy_taps(p, row, o * a->stride[last] - a->pad[last], to);
+                next = copy_taps(p, row, o * a->stride[last] - a->pad[last], next);
             else
-                memset(to, p->zero, (size_t)bytes), to += bytes;
+                memset(next, p->zero, (size_t)bytes), next += bytes;
         }
     }
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    PLACES = 12, /* of a tile */
+    PLACES = 16, /* of a tile */
     SIDE = 3,    /* of windows whose columns are quads */
     MAX_NR = NCK_IGEMM_MAX_NR,
     SMALL = 1 << 21, /* two of these are what nck_igemm_columns calls so */
@@ -158,7 +158,7 @@ static int64_t depth_next(const depth *d) {
     const nck_qconv_args *a = d->a;
     int last = a->n_spatial - 1;
     int64_t stride = a->stride[last];
-    bool columns = d->u->depth_form == NCK_DEPTH_DOTS && d->taps == SIDE * SIDE && a->window[last] == SIDE;
+    bool columns = d->u->depth_form != NCK_DEPTH_PAIRS && d->taps == SIDE * SIDE && a->window[last] == SIDE;
     return columns && a->dilation[last] == 1 && stride < SIDE ? stride : d->quads;
 }
 

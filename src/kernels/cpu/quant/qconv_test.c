@@ -136,14 +136,62 @@ static const nck_qconv_args convs[] = {
      .stride = {1},
      .dilation = {1},
      .w_zeros = 1},
+    {.n_spatial = 2,
+     .N = 1,
+     .C = 30,
+     .K = 30,
+     .group = 30,
+     .in = {3, 17},
+     .out = {3, 9},
+     .window = {3, 3},
+     .stride = {1, 2},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 1},
+    {.n_spatial = 2,
+     .N = 1,
+     .C = 140,
+     .K = 140,
+     .group = 140,
+     .in = {4, 13},
+     .out = {4, 13},
+     .window = {3, 3},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 1},
+    {.n_spatial = 2,
+     .N = 1,
+     .C = 96,
+     .K = 96,
+     .group = 96,
+     .in = {3, 9},
+     .out = {3, 9},
+     .window = {3, 3},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 1},
+    {.n_spatial = 2,
+     .N = 1,
+     .C = 130,
+     .K = 130,
+     .group = 130,
+     .in = {5, 12},
+     .out = {3, 6},
+     .window = {3, 3},
+     .stride = {2, 2},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 1},
 };
 
 /* The same with a bias and quantized again, of the true sums. */
 static void check_codes(nck_qconv_args *c, nc_dtype type, const int32_t *sums, int64_t ny, void *ws, nc_pool *pool) {
-    float scales[80], x_scale = 0.02f;
-    int32_t bias[80];
+    float scales[140], x_scale = 0.02f;
+    int32_t bias[140];
     int zero = type == NC_INT8 ? -8 : 120, low = type == NC_INT8 ? -128 : 0;
-    for (int k = 0; k < 80; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
+    for (int k = 0; k < 140; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
     if (type == NC_INT8) bias[5] = 5000000; /* past the numbers that small sums are */
     uint8_t *y = nc_alloc((size_t)ny + 1);
     REQUIRE(y);
