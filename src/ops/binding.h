@@ -22,12 +22,19 @@ typedef enum nc_kernel_kind {
 /* A constant input wanted in another form. Filled once, on first use, into the environment's store. */
 typedef struct nc_pack {
     int input;
-    const nc_value
-        *of;          /* the constant that the input is a view of, which `fill` reads; NULL: the input itself is one */
+    const nc_value *of; /* the constant behind the input, which `fill` reads; NULL: the input itself is one */
+    const nc_node *by;  /* first makes numbers of `of`, done once for the pack; NULL: they lie there */
     const char *form; /* kernel, version, ISA and layout: "gemm_b/1/neon/f32" */
     size_t bytes;
     nc_code (*fill)(const void *state, const nc_tensor *src, void *dst); /* src may be unaligned; dst is host memory */
 } nc_pack;
+
+/* The constant that a pack of v is filled from; its dims are v's. Where it is not v itself, k->of and k->by are set.
+ * NULL: there is none. */
+const nc_literal *nc_pack_source(const nc_value *v, nc_pack *k);
+nc_tensor nc_literal_tensor(const nc_literal *l); /* dense, over its bytes */
+/* What k->by makes; *held, the caller's, holds the bytes. */
+NC_MUST nc_code nc_pack_decode(nc_work *w, const nc_node *by, nc_tensor *out, nc_buffer **held);
 
 typedef struct nc_prep {
     nc_work *w;

@@ -108,27 +108,8 @@ static nc_code add_packs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     return NC_OK;
 }
 
-static bool reads_packed(const nc_node *n, int i) {
-    const nc_prep *prep = &nc_choice_of(n)->prep;
-    for (int k = 0; k < prep->n_packs; k++)
-        if (prep->pack[k].input == i) return true;
-    return false;
-}
-
-/* A view that is there for its geometry: who reads it has its bytes packed. */
-static bool is_packed_view(const nc_node *n) {
-    if (!nc_choice_of(n)->view) return false;
-    for (int k = 0; k < n->n_out; k++) {
-        const nc_value *v = n->out[k];
-        if (v && v->n_outputs) return false;
-        for (int i = 0; v && i < v->uses.n; i++)
-            if (!reads_packed(v->uses.v[i].node, v->uses.v[i].i)) return false;
-    }
-    return true;
-}
-
 static void note_const_use(nc_prog_const *k, const nc_node *n, int i) {
-    if (reads_packed(n, i) || (i == 0 && is_packed_view(n))) return;
+    if (nc_reads_packed(n, i)) return;
     k->packed_only = false;
     if (i >= 32 || !(nc_choice_of(n)->prep.unaligned_in >> i & 1)) k->unaligned = false;
 }

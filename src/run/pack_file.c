@@ -71,13 +71,19 @@ static void describe(one *o) {
     const nc_prog_pack *k = pack_of(o);
     const nc_literal *l = k->value->lit;
     o->is.form = nc_hash(k->pack.form, strlen(k->pack.form), nc_hash(l->dims, (size_t)l->rank * sizeof *l->dims, 0));
-    o->is.place = place_of(l);
+    o->is.place = k->pack.by ? 0 : place_of(l); /* scales may change where codes do not */
     o->is.bytes = k->pack.bytes;
 }
 
 static uint64_t source_of(const one *o) {
-    const nc_literal *l = pack_of(o)->value->lit;
-    return nc_hash(l->data, l->bytes, l->dtype);
+    const nc_prog_pack *k = pack_of(o);
+    const nc_literal *l = k->value->lit;
+    uint64_t h = nc_hash(l->data, l->bytes, l->dtype);
+    for (int i = 1; k->pack.by && i < k->pack.by->n_operands; i++) {
+        l = k->pack.by->in[i] ? k->pack.by->in[i]->lit : NULL;
+        if (l) h = nc_hash(l->data, l->bytes, h);
+    }
+    return h;
 }
 
 /* ---- reading ---- */

@@ -159,17 +159,25 @@ void nc_prepared_trim(nc_session *s, nc_prepared *r) {
     }
 }
 
-/* room: as nc_env_pack takes it. */
-static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer *room, nc_buffer **out) {
-    const nc_literal *l = k->value->lit;
-    nc_tensor src = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
-    memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
-    nc_dense_strides(src.dims, src.rank, src.strides);
-    nc_buffer *host = NULL;
-    if (k->place)
-        NC_TRY(nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, &host));
+/* room: as nc_env_pack takes it. host: for what is uploaded. */
+static nc_code fill_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer *room, nc_buffer **host,
+                         nc_buffer **out) {
+    nc_tensor src = nc_literal_tensor(k->value->lit);
+    nc_buffer *numbers = NULL;
+    nc_code code = k->pack.by ? nc_pack_decode(w, k->pack.by, &src, &numbers) : NC_OK;
+    if (code != NC_OK)
+        nc_buffer_unref(room);
+    else if (k->place)
+        code = nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, host);
     else
-        NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, room, out));
+        code = nc_env_pack(r->env, w, &k->pack, k->state, &src, room, out);
+    nc_buffer_unref(numbers);
+    return code;
+}
+
+static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer *room, nc_buffer **out) {
+    nc_buffer *host = NULL;
+    NC_TRY(fill_pack(w, r, k, room, &host, out));
     if (!host) return NC_OK;
     nc_upload one = {.src = host->ptr, .bytes = host->bytes};
     nc_code code = nc_upload_all(w, r->env->pool, r->program->places[k->place], r->budget, &one, 1, out);

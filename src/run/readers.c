@@ -41,6 +41,13 @@ static nc_code add_bodies(nc_work *w, const nc_node *n, readers *list) {
     return NC_OK;
 }
 
+/* What makes numbers of codes reads its other inputs whenever it packs. */
+static nc_code add_scales(nc_work *w, const nc_node *by, readers *list) {
+    for (int i = 1; by && i < by->n_operands; i++)
+        if (by->in[i]) NC_TRY(add(w, list, by->in[i]->lit, NULL, false));
+    return NC_OK;
+}
+
 /* `all`: false where a body that is planned when it is reached may read any constant, or a state that is made later. */
 static nc_code collect(nc_work *w, const nc_prepared *r, readers *list, bool *all) {
     const nc_program *p = r->program;
@@ -48,8 +55,10 @@ static nc_code collect(nc_work *w, const nc_prepared *r, readers *list, bool *al
     for (int i = 0; i < p->n_consts; i++)
         if (!p->consts[i].packed_only)
             NC_TRY(add(w, list, p->consts[i].value->lit, NULL, r->const_buffers[i] != NULL));
-    for (int i = 0; i < p->n_packs; i++)
+    for (int i = 0; i < p->n_packs; i++) {
         NC_TRY(add(w, list, p->packs[i].value->lit, &r->sole[i], atomic_load(&r->packs[i]) != NULL));
+        NC_TRY(add_scales(w, p->packs[i].pack.by, list));
+    }
     for (int i = 0; i < p->n_instrs; i++) {
         *all &= !nc_is_deferred(p->instrs[i].node);
         if (!r->subs[i]) NC_TRY(add_bodies(w, p->instrs[i].node, list));

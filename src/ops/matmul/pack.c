@@ -55,20 +55,19 @@ static const nc_value *turned_back(const nc_value *v) {
 
 nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
     const nc_value *b = turned_back(p->node->in[1]);
-    const nc_literal *lit = b->origin == NC_FROM_CONST ? b->lit : NULL;
+    nc_pack pack = {.input = 1, .fill = pack_fill};
+    const nc_literal *lit = nc_pack_source(b, &pack);
     if (p->no_packs || lit == NULL || lit->rank != 2 || lit->n == 0) return NC_OK;
-    nc_dtype type = packed_type(lit->dtype);
+    nc_dtype numbers = pack.by != NULL ? b->type->elem : lit->dtype, type = packed_type(numbers);
     if (type != NC_FLOAT && type != NC_DOUBLE) return NC_OK;
     s->turned = b != p->node->in[1];
+    if (s->turned && pack.of == NULL) pack.of = b;
     int k = s->trans_b != s->turned;
-    const char *form = nc_arena_printf(p->arena, "gemm_b/1/%s/%s/%s", nck_isa_get()->from.gemm,
-                                       nc_dtype_name(lit->dtype), k ? "t" : "n");
-    NC_NEED(p->w, form);
-    p->pack[p->n_packs++] = (nc_pack){.input = 1,
-                                      .of = s->turned ? b : NULL,
-                                      .form = form,
-                                      .fill = pack_fill,
-                                      .bytes = nck_gemm_packed_b_bytes(type, lit->dims[k], lit->dims[!k])};
+    pack.form = nc_arena_printf(p->arena, "gemm_b/1/%s/%s/%s", nck_isa_get()->from.gemm, nc_dtype_name(numbers),
+                                k ? "t" : "n");
+    pack.bytes = nck_gemm_packed_b_bytes(type, lit->dims[k], lit->dims[!k]);
+    NC_NEED(p->w, pack.form);
+    p->pack[p->n_packs++] = pack;
     s->packed = true;
     return NC_OK;
 }

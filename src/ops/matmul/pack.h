@@ -14,9 +14,9 @@ typedef struct nc_gemm_state {
     const nc_product_body *body;
 } nc_gemm_state;
 
-/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, or the transpose of one,
- * which is packed from where it lies, and notes it in s.
- * s->trans_b must be set. */
+/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, one made of codes
+ * (nc_pack_source), or the transpose of one, which is packed from where it lies, and notes it in s. s->trans_b must be
+ * set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 
 #endif
