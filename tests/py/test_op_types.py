@@ -62,6 +62,9 @@ if platform.machine() == "x86_64":
 if platform.machine() == "aarch64":
     DIFFERENCES.append(("CastLike", ("uint16", "uint8"),
                         "negative floats: 0 or their low bits by the others' loops; here always their low bits"))
+# What is a difference on some processors of a kind alone.
+AT_TIMES = [("CastLike", ("int16", "int8", "uint16", "uint8"),
+             "numbers out of range: what the others' loops, chosen by processor, make of them; here always the same")]
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float": 1e-4, "float64": 1e-6, "double": 1e-6}
 
@@ -174,7 +177,7 @@ def test_counts(verdicts):
 def test_lists_only_shrink(verdicts, kind, rows):
     known = listed(rows)
     found = {(op, t): r for (op, t, k), r in verdicts.items() if k == kind}
-    new = {key: r for key, r in found.items() if not holds(known, *key)}
+    new = {key: r for key, r in found.items() if not holds(known | listed(AT_TIMES), *key)}
     assert not new, "\n".join(f"{op} {t}: version {r[0][0]}: {r[0][1]}" for (op, t), r in sorted(new.items()))
     gone = {row for row in known if row not in found and (row[1] != ALL or not any(op == row[0] for op, _ in found))}
     assert not gone, f"no longer a {kind}, take it off the list: {sorted(gone)}"

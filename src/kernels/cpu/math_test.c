@@ -52,6 +52,9 @@ TEST(exp_accuracy) { scan(NCK_LANE_exp, exp, 2); }
 TEST(log_accuracy) { scan(NCK_LANE_log, log, 2); }
 TEST(tanh_accuracy) { scan(NCK_LANE_tanh, tanh, 3); }
 TEST(erf_accuracy) { scan(NCK_LANE_erf, erf, 2); }
+TEST(sin_accuracy) { scan(NCK_LANE_sin, sin, 2); }
+TEST(cos_accuracy) { scan(NCK_LANE_cos, cos, 2); }
+TEST(atan_accuracy) { scan(NCK_LANE_atan, atan, 2); }
 
 static double gelu(double x) { return x * 0.5 * erfc(-x * 0.70710678118654752); }
 
@@ -180,6 +183,12 @@ TEST(accuracy_at_seams) {
     scan_between(NCK_LANE_log, log, 1.41f, 1.42f, 2);
     scan_between(NCK_LANE_exp, exp, 88.70f, 88.74f, 2);
     scan_between(NCK_LANE_exp, exp, -103.98f, -103.96f, 2);
+    scan_between(NCK_LANE_sin, sin, 0.785f, 0.786f, 2);
+    scan_between(NCK_LANE_sin, sin, 3.14f, 3.143f, 2);
+    scan_between(NCK_LANE_cos, cos, 1.57f, 1.572f, 2);
+    scan_between(NCK_LANE_sin, sin, 131000, 131080, 2);
+    scan_between(NCK_LANE_cos, cos, 131000, 131080, 2);
+    scan_between(NCK_LANE_atan, atan, 0.9999f, 1.0001f, 2);
 }
 
 TEST(limits) {
@@ -209,6 +218,19 @@ TEST(limits) {
         {NCK_LANE_erf, -INFINITY, -1},
         {NCK_LANE_erf, -0.0f, -0.0f},
         {NCK_LANE_erf, -5, -1},
+        {NCK_LANE_sin, -0.0f, -0.0f},
+        {NCK_LANE_sin, 1e-45f, 1e-45f},
+        {NCK_LANE_sin, -1e-30f, -1e-30f},
+        {NCK_LANE_sin, INFINITY, NAN},
+        {NCK_LANE_sin, NAN, NAN},
+        {NCK_LANE_cos, -0.0f, 1},
+        {NCK_LANE_cos, -INFINITY, NAN},
+        {NCK_LANE_cos, NAN, NAN},
+        {NCK_LANE_atan, -0.0f, -0.0f},
+        {NCK_LANE_atan, -1e-45f, -1e-45f},
+        {NCK_LANE_atan, -INFINITY, -0x1.921fb6p+0f},
+        {NCK_LANE_atan, FLT_MAX, 0x1.921fb6p+0f},
+        {NCK_LANE_atan, NAN, NAN},
         {NCK_LANE_exp, NAN, NAN},
         {NCK_LANE_log, NAN, NAN},
         {NCK_LANE_tanh, NAN, NAN},
@@ -232,6 +254,22 @@ TEST(limits) {
                                nck_lane_get(cases[c].lane)->name, (double)x[0], (double)y[3]);
         }
     }
+}
+
+/* A number's sine does not depend on its neighbours: far ones go another way. */
+TEST(waves_beside_far_ones) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++)
+        for (int lane = 0; lane < 2; lane++) {
+            float x[NCK_TILE_PAD], alone[NCK_TILE_PAD], y[NCK_TILE_PAD];
+            int which = lane ? NCK_LANE_cos : NCK_LANE_sin;
+            for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = (float)k * 1.37f - 40;
+            eval(nck_isa_at(i), which, x, alone, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k += 3) x[k] = k % 2 ? 1e30f : NAN;
+            eval(nck_isa_at(i), which, x, y, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++)
+                CHECK(k % 3 == 0 ? isnan(x[k]) ? isnan(y[k]) : ulps(y[k], (lane ? cos : sin)(x[k])) <= 2
+                                 : y[k] == alone[k]);
+        }
 }
 
 /* On every ISA the same operations in the same order: the bits agree. */

@@ -24,18 +24,18 @@ typedef struct operand {
     char *base;
     const int64_t *strides; /* of the merged dims */
     size_t bytes;           /* of one stored element */
-    nc_dtype dtype;
-    bool same;  /* stored in the compute type */
-    bool flat;  /* dense over all merged dims */
-    bool splat; /* one element for all: its register is filled once per chunk */
-    bool copy;  /* must not be read in place */
+    bool same;              /* stored in the compute type */
+    bool flat;              /* dense over all merged dims */
+    bool splat;             /* one element for all: its register is filled once per chunk */
+    bool again;             /* rows of the last dim but one are the same dense row */
+    bool copy;              /* must not be read in place */
     nck_tile_load_fn load;
     nck_tile_store_fn store;
+    nck_tile_dense_fn load_dense, store_dense; /* NULL: the above have to do */
 } operand;
 
 typedef struct tile_job {
     const nck_tile_prog *p;
-    const nck_tile_table *table;
     const nck_lane_fn *lanes;
     int rank;
     int64_t dims[NC_MAX_RANK];
@@ -56,6 +56,10 @@ typedef struct registers {
     _Alignas(64) char file[FILE_BYTES];
     char *tile[NCK_TILE_MAX_REG];
     const void *now[NCK_TILE_MAX_REG]; /* where the register's value is: its tile, or memory of an input */
+    struct {
+        const char *row; /* whose repetition the register holds from its first element on; NULL: no row's */
+        int64_t n;       /* elements */
+    } held[NCK_TILE_MAX_REG];
 } registers;
 
 /* Whole vectors of the widest type for each of n registers. */
@@ -86,9 +90,10 @@ nc_dtype nck_tile_compute(nc_dtype storage) {
 
 const nck_lane_fn *nck_tile_lanes(nc_dtype compute) {
     const nck_tile_table *table = nck_isa_get()->tile;
+    const nck_lane_fn *i64 = nck_isa_get()->whole->i64;
     return compute == NC_FLOAT    ? table->f32
            : compute == NC_DOUBLE ? table->f64
-           : compute == NC_INT64  ? nck_tile_int64
+           : compute == NC_INT64  ? (i64 != NULL ? i64 : nck_tile_int64)
                                   : nck_tile_uint64;
 }
 
@@ -133,18 +138,20 @@ static bool is_written(const nck_tile_prog *p, int reg) {
 }
 
 static void operand_init(operand *o, const tile_job *j, const nc_tensor *t, const int64_t *strides) {
-    *o = (operand){.base = t->data, .strides = strides, .bytes = nc_dtype_bytes(t->dtype), .dtype = t->dtype};
+    *o = (operand){.base = t->data, .strides = strides, .bytes = nc_dtype_bytes(t->dtype)};
     o->same = t->dtype == j->p->compute;
     o->flat = is_flat(strides, j->rank, j->dims);
     o->splat = is_splat(strides, j->rank);
+    o->again = o->same && j->rank > 1 && j->inner < LONG_ROW && strides[j->rank - 1] == 1 && strides[j->rank - 2] == 0;
     o->load = nck_tile_load_get(j->p->compute, t->dtype);
     o->store = nck_tile_store_get(j->p->compute, t->dtype);
+    o->load_dense = o->same ? NULL : nck_tile_dense_get(t->dtype, j->p->compute);
+    o->store_dense = o->same ? NULL : nck_tile_dense_get(j->p->compute, t->dtype);
 }
 
 static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t(*strides)[NC_MAX_RANK] = j->strides;
     j->p = p;
-    j->table = nck_isa_get()->tile;
     j->lanes = nck_tile_lanes(p->compute);
     j->bytes = nc_dtype_bytes(p->compute);
     j->register_bytes = register_bytes(p->n_reg);
@@ -157,7 +164,7 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
     j->numel = nc_tensor_numel(out[0]);
     for (int i = 0; i < p->n_in; i++) {
         operand_init(&j->in[i], j, in[i], strides[i]);
-        if (is_written(p, i)) j->in[i].splat = false;
+        if (is_written(p, i)) j->in[i].splat = j->in[i].again = false;
     }
     for (int i = 0; i < p->n_out; i++) {
         operand_init(&j->out[i], j, out[i], strides[p->n_in + i]);
@@ -185,10 +192,8 @@ static void load_run(const tile_job *j, const operand *o, char *dst, const char 
         tile_fill(dst, j->bytes, n);
     } else if (stride == 1 && o->same) {
         memcpy(dst, src, (size_t)n * o->bytes);
-    } else if (stride == 1 && o->dtype == NC_FLOAT16 && j->p->compute == NC_FLOAT) {
-        j->table->load_f16((float *)(void *)dst, src, n);
-    } else if (stride == 1 && o->dtype == NC_BFLOAT16 && j->p->compute == NC_FLOAT) {
-        j->table->load_bf16((float *)(void *)dst, src, n);
+    } else if (stride == 1 && o->load_dense != NULL) {
+        o->load_dense(dst, src, n);
     } else {
         o->load(dst, src, stride, n);
     }
@@ -199,10 +204,8 @@ static void store_run(const tile_job *j, const operand *o, char *dst, const char
     int64_t stride = o->strides[j->rank - 1];
     if (stride == 1 && o->same)
         memmove(dst, src, (size_t)n * o->bytes);
-    else if (stride == 1 && o->dtype == NC_FLOAT16 && j->p->compute == NC_FLOAT)
-        j->table->store_f16(dst, (const float *)(const void *)src, n);
-    else if (stride == 1 && o->dtype == NC_BFLOAT16 && j->p->compute == NC_FLOAT)
-        j->table->store_bf16(dst, (const float *)(const void *)src, n);
+    else if (stride == 1 && o->store_dense != NULL)
+        o->store_dense(dst, src, n);
     else
         o->store(dst, stride, src, n);
 }
@@ -246,6 +249,24 @@ static void load_tile(const tile_job *j, const operand *o, char *dst, const plac
     memset(dst + n * (int64_t)j->bytes, 0, (size_t)pad * j->bytes);
 }
 
+/* n elements from the beginning of a row on, all of them repetitions of it; several tiles of them are filled once. */
+static bool load_again(const tile_job *j, registers *r, int i, const place *w, int64_t n) {
+    const operand *o = &j->in[i];
+    if (!o->again || w->column != 0 || n > (j->dims[j->rank - 2] - w->at[j->rank - 2]) * j->inner) return false;
+    const char *row = tile_address(j, o, w);
+    if (r->held[i].row == row && r->held[i].n >= n) return true;
+    size_t bytes = (size_t)n * o->bytes, done = (size_t)nc_min64(n, j->inner) * o->bytes;
+    memcpy(r->tile[i], row, done);
+    for (size_t more; done < bytes; done += more) {
+        more = bytes - done < done ? bytes - done : done;
+        memcpy(r->tile[i] + done, r->tile[i], more);
+    }
+    memset(r->tile[i] + bytes, 0, (size_t)(-n & (NCK_TILE_PAD - 1)) * o->bytes);
+    r->held[i].row = row;
+    r->held[i].n = n;
+    return true;
+}
+
 static void store_tile(const tile_job *j, const operand *o, const char *src, const place *from, int64_t n) {
     place w;
     place_copy(j, &w, from);
@@ -275,7 +296,10 @@ static void tile_run_tile(const tile_job *j, registers *r, const place *w, int64
     for (int i = 0; i < p->n_in; i++) {
         if (j->in[i].splat) continue;
         char *there = in_place(j, &j->in[i], w, n);
-        if (there == NULL) load_tile(j, &j->in[i], r->tile[i], w, n);
+        if (there == NULL && !load_again(j, r, i, w, n)) {
+            load_tile(j, &j->in[i], r->tile[i], w, n);
+            r->held[i].row = NULL;
+        }
         r->now[i] = there != NULL ? there : r->tile[i];
     }
     char *direct = NULL;
@@ -301,6 +325,7 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
     for (int i = 0; i < j->p->n_reg; i++) r.tile[i] = r.file + (size_t)i * j->register_bytes;
     for (int i = 0; i < j->p->n_in; i++) {
+        r.held[i].row = NULL;
         if (!j->in[i].splat) continue;
         j->in[i].load(r.tile[i], j->in[i].base, 0, 1);
         tile_fill(r.tile[i], j->bytes, j->tile);
@@ -319,7 +344,7 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
     tile_job j;
     int64_t numel = nc_tensor_numel(out[0]);
-    if (numel == 0 || nck_tile_run_small(p, in, out, numel)) return;
+    if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_bool(p, in, out, numel, pool)) return;
     job_init(&j, p, in, out);
     nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
 }

@@ -1,6 +1,6 @@
 /* cpu/tile_io.c: conversions between storage and compute types, one small loop for each pair. Any stride, any
- * alignment. Speed matters only for what the tile machine does not do itself: it copies equal types and has vector
- * code for halves. */
+ * alignment. Speed matters only for what whole.simd.c and tile.simd.c do not do by vectors. */
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/tile_table.h"
 
 #include <math.h>
@@ -91,23 +91,45 @@ static uint16_t bf16_of_f64(double x) {
 COMPUTE_ALL
 #undef STORAGE
 
-static const nck_tile_load_fn loads[NC_N_DTYPES][NC_N_DTYPES] = {
-#define STORAGE(C, T, S, M, number) [NC_##C][NC_##S] = load_##C##_##S,
+/* By compute type, four of all types. */
+enum { ROW_FLOAT, ROW_DOUBLE, ROW_INT64, ROW_UINT64, N_ROWS };
+static int row_of(nc_dtype compute) {
+    return compute == NC_FLOAT    ? ROW_FLOAT
+           : compute == NC_DOUBLE ? ROW_DOUBLE
+           : compute == NC_INT64  ? ROW_INT64
+           : compute == NC_UINT64 ? ROW_UINT64
+                                  : N_ROWS;
+}
+static const nck_tile_load_fn loads[N_ROWS][NC_N_DTYPES] = {
+#define STORAGE(C, T, S, M, number) [ROW_##C][NC_##S] = load_##C##_##S,
     COMPUTE_ALL
 #undef STORAGE
 };
-static const nck_tile_store_fn stores[NC_N_DTYPES][NC_N_DTYPES] = {
-#define STORAGE(C, T, S, M, number) [NC_##C][NC_##S] = store_##C##_##S,
+static const nck_tile_store_fn stores[N_ROWS][NC_N_DTYPES] = {
+#define STORAGE(C, T, S, M, number) [ROW_##C][NC_##S] = store_##C##_##S,
     COMPUTE_ALL
 #undef STORAGE
 };
 
-static bool tile_in_table(nc_dtype t) { return (int)t > 0 && t < NC_N_DTYPES; }
+static bool in_table(int row, nc_dtype storage) { return row < N_ROWS && (int)storage > 0 && storage < NC_N_DTYPES; }
 
 nck_tile_load_fn nck_tile_load_get(nc_dtype compute, nc_dtype storage) {
-    return tile_in_table(compute) && tile_in_table(storage) ? loads[compute][storage] : NULL;
+    int row = row_of(compute);
+    return in_table(row, storage) ? loads[row][storage] : NULL;
 }
 
 nck_tile_store_fn nck_tile_store_get(nc_dtype compute, nc_dtype storage) {
-    return tile_in_table(compute) && tile_in_table(storage) ? stores[compute][storage] : NULL;
+    int row = row_of(compute);
+    return in_table(row, storage) ? stores[row][storage] : NULL;
+}
+
+nck_tile_dense_fn nck_tile_dense_get(nc_dtype from, nc_dtype to) {
+    const nck_isa *isa = nck_isa_get();
+    if (to == NC_FLOAT && from == NC_FLOAT16) return isa->tile->load_f16;
+    if (to == NC_FLOAT && from == NC_BFLOAT16) return isa->tile->load_bf16;
+    if (from == NC_FLOAT && to == NC_FLOAT16) return isa->tile->store_f16;
+    if (from == NC_FLOAT && to == NC_BFLOAT16) return isa->tile->store_bf16;
+    for (int i = 0; i < isa->whole->n_rows; i++)
+        if (isa->whole->rows[i].from == from && isa->whole->rows[i].to == to) return isa->whole->rows[i].fn;
+    return NULL;
 }

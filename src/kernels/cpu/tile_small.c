@@ -42,6 +42,7 @@ static void repeat(char *p, size_t bytes, int64_t from, int64_t n) {
 static bool load(small *s, const nck_tile_prog *p, int i, const nc_tensor *t, const nc_tensor *y) {
     int64_t n = period(t, y);
     nck_tile_load_fn convert = nck_tile_load_get(p->compute, t->dtype);
+    nck_tile_dense_fn dense;
     char *dst = register_of(s, i);
     if (n == 0 || convert == NULL) return false;
     if (n == s->n && n == s->padded && t->dtype == p->compute) {
@@ -50,6 +51,8 @@ static bool load(small *s, const nck_tile_prog *p, int i, const nc_tensor *t, co
     }
     if (t->dtype == p->compute)
         memcpy(dst, t->data, (size_t)n * s->bytes);
+    else if ((dense = nck_tile_dense_get(t->dtype, p->compute)) != NULL)
+        dense(dst, t->data, n);
     else
         convert(dst, t->data, 1, n);
     repeat(dst, s->bytes, n, s->n);
@@ -73,8 +76,11 @@ static void compute(small *s, const nck_tile_prog *p, void *direct) {
 
 static void store(const small *s, const nck_tile_prog *p, int i, const nc_tensor *y) {
     const void *from = s->now[p->out_reg[i]];
+    nck_tile_dense_fn dense;
     if (y->dtype == p->compute)
         memmove(y->data, from, (size_t)s->n * s->bytes);
+    else if ((dense = nck_tile_dense_get(p->compute, y->dtype)) != NULL)
+        dense(y->data, from, s->n);
     else
         nck_tile_store_get(p->compute, y->dtype)(y->data, 1, from, s->n);
 }

@@ -103,8 +103,8 @@
 #define LANE_gelu_u_D_(x) /* twice the derivative of u */ \
     L_ADD(L_K(1.5957691216057308), L_MUL(L_K(0.21406444881780073), L_MUL(x, x)))
 
-/* y = x * sigmoid(alpha*x) */
-#define LANE_swish(x, alpha)        L_MUL(x, LANE_sigmoid(L_MUL(alpha, x)))
+/* y = x * sigmoid(alpha*x), one division */
+#define LANE_swish(x, alpha)        L_DIV(x, L_ADD(L_K(1), L_EXP(L_NEG(L_MUL(alpha, x)))))
 #define LANE_swish_D(x, alpha)      LANE_swish_of_(L_MUL(alpha, x), LANE_sigmoid(L_MUL(alpha, x)))
 #define LANE_swish_of_(ax, s)       L_MUL(s, L_ADD(L_K(1), L_MUL(ax, L_SUB(L_K(1), s))))
 

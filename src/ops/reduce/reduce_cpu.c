@@ -113,6 +113,12 @@ static nc_code reduce_narrow_run(const nc_call *c) {
         fill_end(c, r->op == NCK_REDUCE_MAX);
         return NC_OK;
     }
+    if (extreme && nc_dtype_bytes(c->out[0]->dtype) == 1) {
+        nc_axes mask;
+        NC_TRY(read_axes(c, &mask));
+        if (sizes_fit(c, mask) && nck_reduce_bytes(r->op == NCK_REDUCE_MIN, c->in[0], mask, c->out[0]->data, c->pool))
+            return NC_OK;
+    }
     return nc_widen_run(T_NARROW, reduce_run, c);
 }
 

@@ -2,6 +2,7 @@
  * convert elements (kernels/cpu/move), and host kernels for what are objects: strings, sequences, optionals. */
 #include "ops/shape/shape.h"
 
+#include "base/intmath.h"
 #include "base/real.h"
 #include "kernels/cpu/move/move.h"
 
@@ -156,6 +157,51 @@ static nc_code constant_run(const nc_call *c) {
     return NC_OK;
 }
 
+/* ---- Trilu ---- */
+
+static nc_code trilu_prepare(nc_prep *p) {
+    bool *upper = nc_arena_alloc(p->arena, sizeof *upper);
+    NC_NEED(p->w, upper);
+    *upper = nc_attr_int(p->node, "upper") != 0;
+    p->state = upper;
+    p->over[0] = 1;
+    return NC_OK;
+}
+
+typedef struct triangle {
+    const nc_tensor *x; /* (..., rows, cols) */
+    char *y;
+    int64_t n_rows, per_item, k;
+    bool upper;
+} triangle;
+
+/* What is in front of a column is 0 and the rest kept, or the other way round. */
+static void trilu_row(const triangle *t, int64_t i) {
+    int64_t cols = t->x->dims[t->x->rank - 1], at = t->k + i % t->x->dims[t->x->rank - 2] + !t->upper;
+    size_t bytes = nc_dtype_bytes(t->x->dtype), row = (size_t)cols * bytes, start = (size_t)i * row;
+    size_t cut = (size_t)nc_max64(0, nc_min64(at, cols)) * bytes, kept = t->upper ? cut : 0;
+    memset(t->y + start + (t->upper ? 0 : cut), 0, t->upper ? cut : row - cut);
+    if (t->y != t->x->data)
+        memcpy(t->y + start + kept, (const char *)t->x->data + start + kept, t->upper ? row - cut : cut);
+}
+
+static void trilu_item(void *ctx, int64_t item) {
+    const triangle *t = ctx;
+    int64_t i = item * t->per_item, end = nc_min64(t->n_rows, i + t->per_item);
+    for (; i < end; i++) trilu_row(t, i);
+}
+
+static nc_code trilu_run(const nc_call *c) {
+    const nc_tensor *x = c->in[0];
+    if (nc_tensor_numel(x) == 0) return NC_OK;
+    int64_t rows = x->dims[x->rank - 2], cols = x->dims[x->rank - 1];
+    int64_t k = c->n_in > 1 && c->in[1]->data != NULL ? *(const int64_t *)c->in[1]->data : 0;
+    triangle t = {x, c->out[0]->data, nc_tensor_numel(x) / cols, 1 + 16384 / cols, nc_max64(-rows, nc_min64(k, cols)),
+                  *(const bool *)c->state};
+    nc_parallel(c->pool, nc_ceil_div(t.n_rows, t.per_item), trilu_item, &t);
+    return NC_OK;
+}
+
 /* ---- Range ---- */
 
 static int64_t int_at(nc_dtype t, const void *data) {
@@ -289,6 +335,7 @@ const nc_binding nc_shape_cpu[] = {
      .fits = cast_fits,
      .prepare = cast_prepare,
      .run = cast_run},
+    {.op = "Trilu", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = trilu_prepare, .run = trilu_run},
     {.op = "BitCast", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = strided_prepare, .run = bit_cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},

@@ -70,6 +70,34 @@ static void copy_one(size_t bytes, char *dst, const char *src) {
     }
 }
 
+/* A row of results by indices of 64 bits, `apart` from one to the next; each moves `own` on, 0 along the axis. */
+#define PICK(T)                                                                                                        \
+    static void pick_##T(const T *x, int64_t size, int64_t apart, int64_t own, const int64_t *at, T *out, int64_t n) { \
+        for (int64_t e = 0; e < n; e++) out[e] = x[(at[e] < 0 ? at[e] + size : at[e]) * apart + e * own];              \
+    }
+PICK(uint32_t)
+PICK(uint64_t)
+
+/* The common case, a row of the last dim after another: true where it was one. */
+static bool gather_rows(const elements_job *j, int64_t base, int64_t first) {
+    const nc_tensor *x = j->data, *at = j->index;
+    int last = at->rank - 1;
+    int64_t n = at->dims[last], size = x->dims[j->axis], apart = j->strides[j->axis], own = j->axis != last;
+    if (j->out == NULL || at->dtype != NC_INT64 || (j->bytes != 4 && j->bytes != 8)) return false;
+    for (int64_t r = 0; r < j->inner_len / n; r++) {
+        int64_t from = base, to = first + r * n, rest = r;
+        for (int k = last - 1; k > j->axis; rest /= at->dims[k--]) from += rest % at->dims[k] * j->strides[k];
+        const int64_t *index = (const int64_t *)at->data + to;
+        if (j->bytes == 4)
+            pick_uint32_t((const uint32_t *)x->data + from, size, apart, own, index, (uint32_t *)(void *)j->out + to,
+                          n);
+        else
+            pick_uint64_t((const uint64_t *)x->data + from, size, apart, own, index, (uint64_t *)(void *)j->out + to,
+                          n);
+    }
+    return true;
+}
+
 /* One coordinate of the dims before the axis. */
 static void elements_item(void *ctx, int64_t i_outer) {
     const elements_job *j = ctx;
@@ -79,6 +107,7 @@ static void elements_item(void *ctx, int64_t i_outer) {
         base += rest % at->dims[k] * j->strides[k];
         rest /= at->dims[k];
     }
+    if (gather_rows(j, base, first)) return;
     for (int64_t e = 0; e < j->inner_len; e++) {
         int64_t index = nck_index_at(at, first + e), offset = base;
         if (index < 0) index += x->dims[j->axis];

@@ -2,7 +2,7 @@
  * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
  * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. Narrow elements are read
  * through a table of their values and written by base/narrow.h. Dense rows of the pairs that models cast between most
- * go from one type to the other at once. */
+ * go from one type to the other at once. The loops are those of tiles, but for floats to integers. */
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
@@ -20,16 +20,13 @@ typedef union wide {
     uint64_t u[CHUNK];
 } wide;
 
-/* n elements, dense on both sides. */
-typedef void direct_fn(const void *src, void *dst, int64_t n);
-
 typedef struct convert_job {
     const nck_walk *walk;
     int64_t rows, row, ss, ds, piece, n_pieces, per_item;
     const nc_tensor *src, *dst;
     nc_narrowing how;
-    direct_fn *direct; /* NULL: there is none */
-    float values[256]; /* of src's codes, where it is a narrow float */
+    nck_tile_dense_fn direct; /* NULL: there is none */
+    float values[256];        /* of src's codes, where it is a narrow float */
 } convert_job;
 
 static int64_t f_to_i(double v, double low, double high) {
@@ -43,30 +40,20 @@ static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_
 
 #define EACH(expr) \
     for (int64_t k = 0; k < n; k++) expr
-#define LOAD(NAME, T, lane, expr)         \
-    case NC_##NAME: {                     \
-        const T *p = (const T *)src + at; \
-        EACH(w->lane[k] = (expr));        \
-        return;                           \
-    }
 
-static void convert_load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
-    switch (t) {
-        LOAD(FLOAT, float, f, (double)p[k * s])
-        LOAD(DOUBLE, double, f, p[k * s])
-        LOAD(FLOAT16, uint16_t, f, (double)nc_f16_to_f32(p[k * s]))
-        LOAD(BFLOAT16, uint16_t, f, (double)nc_bf16_to_f32(p[k * s]))
-        LOAD(INT8, int8_t, i, p[k * s])
-        LOAD(INT16, int16_t, i, p[k * s])
-        LOAD(INT32, int32_t, i, p[k * s])
-        LOAD(INT64, int64_t, i, p[k * s])
-        LOAD(UINT8, uint8_t, u, p[k * s])
-        LOAD(UINT16, uint16_t, u, p[k * s])
-        LOAD(UINT32, uint32_t, u, p[k * s])
-        LOAD(UINT64, uint64_t, u, p[k * s])
-        LOAD(BOOL, uint8_t, u, p[k * s] != 0)
-    default: return;
-    }
+/* What holds a lane's numbers; bytes become the same bits in both kinds of integers. */
+static nc_dtype wide_of(char lane, nc_dtype t) {
+    if (lane == 'f') return NC_DOUBLE;
+    return lane == 'i' || t == NC_UINT8 || t == NC_BOOL ? NC_INT64 : NC_UINT64;
+}
+
+static void convert_load(nc_dtype t, char lane, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
+    const char *p = (const char *)src + at * (int64_t)nc_dtype_bytes(t);
+    nck_tile_dense_fn dense = s == 1 ? nck_tile_dense_get(t, wide_of(lane, t)) : NULL;
+    if (dense != NULL)
+        dense(w, p, n);
+    else
+        nck_tile_load_get(wide_of(lane, t), t)(w, p, s, n);
 }
 
 static void convert_load_narrow(const convert_job *j, int64_t at, int64_t n, wide *w) {
@@ -82,38 +69,39 @@ static void convert_load_narrow(const convert_job *j, int64_t at, int64_t n, wid
         EACH(w->u[k] = nc_narrow_load(t, p, at + k * s));
 }
 
-/* A store to one type from each of the three lanes; `from` is the lane's letter. */
-#define STORE(NAME, T, of_f, of_i, of_u) \
-    case NC_##NAME: {                    \
-        T *p = (T *)dst + at;            \
-        if (from == 'f')                 \
-            EACH(p[k * s] = (of_f));     \
-        else if (from == 'i')            \
-            EACH(p[k * s] = (of_i));     \
-        else                             \
-            EACH(p[k * s] = (of_u));     \
-        return;                          \
+/* Floats to the integers whose ends are not those that tiles know. */
+#define STORE_INT(NAME, T, low, high)                   \
+    case NC_##NAME: {                                   \
+        T *p = dst;                                     \
+        EACH(p[k * s] = (T)f_to_i(w->f[k], low, high)); \
+        return true;                                    \
     }
-#define STORE_INT(NAME, T, low, high) STORE(NAME, T, (T)f_to_i(w->f[k], low, high), (T)w->i[k], (T)w->u[k])
 
-static void convert_store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, int64_t s, int64_t n) {
+static bool convert_store_f(nc_dtype t, const wide *w, void *dst, int64_t s, int64_t n) {
+    uint64_t *u = dst;
+    uint16_t *h = dst;
     switch (t) {
-        STORE(FLOAT, float, (float)w->f[k], (float)w->i[k], (float)w->u[k])
-        STORE(DOUBLE, double, w->f[k], (double)w->i[k], (double)w->u[k])
-        STORE(FLOAT16, uint16_t, nc_f64_to_f16(w->f[k]), nc_f64_to_f16((double)w->i[k]), nc_f64_to_f16((double)w->u[k]))
-        STORE(BFLOAT16, uint16_t, nc_f32_to_bf16((float)w->f[k]), nc_f32_to_bf16((float)w->i[k]),
-              nc_f32_to_bf16((float)w->u[k]))
         STORE_INT(INT8, int8_t, INT32_MIN, INT32_MAX)
         STORE_INT(INT16, int16_t, INT32_MIN, INT32_MAX)
         STORE_INT(INT32, int32_t, INT32_MIN, INT32_MAX)
-        STORE(INT64, int64_t, f_to_i64(w->f[k]), w->i[k], (int64_t)w->u[k])
         STORE_INT(UINT8, uint8_t, INT32_MIN, INT32_MAX)
         STORE_INT(UINT16, uint16_t, INT32_MIN, INT32_MAX)
         STORE_INT(UINT32, uint32_t, 0, UINT32_MAX)
-        STORE(UINT64, uint64_t, f_to_u64(w->f[k]), (uint64_t)w->i[k], w->u[k])
-        STORE(BOOL, uint8_t, w->f[k] != 0, w->i[k] != 0, w->u[k] != 0)
-    default: return;
+    case NC_UINT64: EACH(u[k * s] = f_to_u64(w->f[k])); return true;
+    case NC_BFLOAT16: EACH(h[k * s] = nc_f32_to_bf16((float)w->f[k])); return true;
+    default: return false;
     }
+}
+
+static void convert_store(nc_dtype t, char lane, const wide *w, void *dst, int64_t at, int64_t s, int64_t n) {
+    char *p = (char *)dst + at * (int64_t)nc_dtype_bytes(t), c = nc_dtype_class(t);
+    if (lane == 'f' && convert_store_f(t, w, p, s, n)) return;
+    nc_dtype from = lane == 'u' && c == 'F' ? NC_UINT64 : wide_of(lane, NC_BOOL);
+    nck_tile_dense_fn dense = s == 1 ? nck_tile_dense_get(from, t) : NULL;
+    if (dense != NULL)
+        dense(p, w, n);
+    else
+        nck_tile_store_get(from, t)(p, s, w, n);
 }
 
 static void convert_store_narrow(const convert_job *j, char from, const wide *w, int64_t at, int64_t n) {
@@ -133,26 +121,9 @@ static void convert_store_narrow(const convert_job *j, char from, const wide *w,
 
 /* ---- at once ---- */
 
-/* Steps of a known length become vectors. */
-#define DIRECT(from, to, S, D, expr)                                 \
-    static void from##_##to(const void *src, void *dst, int64_t n) { \
-        const S *restrict x = src;                                   \
-        D *restrict y = dst;                                         \
-        for (; n >= STEP; n -= STEP, x += STEP, y += STEP)           \
-            for (int k = 0; k < STEP; k++) y[k] = (expr);            \
-        EACH(y[k] = (expr));                                         \
-    }
-DIRECT(FLOAT, INT32, float, int32_t, (int32_t)f_to_i((double)x[k], INT32_MIN, INT32_MAX))
-DIRECT(FLOAT, BOOL, float, uint8_t, x[k] != 0)
-DIRECT(INT64, FLOAT, int64_t, float, (float)x[k])
-DIRECT(INT64, INT32, int64_t, int32_t, (int32_t)x[k])
-DIRECT(INT32, FLOAT, int32_t, float, (float)x[k])
-DIRECT(INT32, INT64, int32_t, int64_t, x[k])
-DIRECT(BOOL, FLOAT, uint8_t, float, x[k] != 0 ? 1.0f : 0.0f)
-
 /* What fits 32 bits, as nearly all does, goes through them: vectors know no other way. Sizes are compared by their
  * bits, which puts infinities and NaN above all numbers. */
-static void FLOAT_INT64(const void *src, void *dst, int64_t n) {
+static void i64_of_f32(void *dst, const void *src, int64_t n) {
     const float *restrict x = src;
     int64_t *restrict y = dst;
     for (; n >= STEP; n -= STEP, x += STEP, y += STEP) {
@@ -173,32 +144,21 @@ static void FLOAT_INT64(const void *src, void *dst, int64_t n) {
 }
 
 /* Bytes are codes of scale 1. */
-static void UINT8_FLOAT(const void *x, void *y, int64_t n) {
+static void f32_of_u8(void *y, const void *x, int64_t n) {
     nck_isa_get()->linear->dequantize(x, n, (nck_linear_one){.scale = 1}, y);
 }
-static void INT8_FLOAT(const void *x, void *y, int64_t n) {
+static void f32_of_i8(void *y, const void *x, int64_t n) {
     nck_isa_get()->linear->dequantize(x, n, (nck_linear_one){.scale = 1, .low = INT8_MIN}, y);
 }
 
-static void FLOAT_FLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_f16(y, x, n); }
-static void FLOAT_BFLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_bf16(y, x, n); }
-static void FLOAT16_FLOAT(const void *x, void *y, int64_t n) { nck_isa_get()->tile->load_f16(y, x, n); }
-static void BFLOAT16_FLOAT(const void *x, void *y, int64_t n) { nck_isa_get()->tile->load_bf16(y, x, n); }
-
-static direct_fn *direct_of(nc_dtype from, nc_dtype to) {
-#define PAIR(a, b) \
-    { NC_##a, NC_##b, a##_##b }
-    static const struct {
-        nc_dtype from, to;
-        direct_fn *fn;
-    } pairs[] = {PAIR(FLOAT, FLOAT16), PAIR(FLOAT, BFLOAT16), PAIR(FLOAT16, FLOAT), PAIR(BFLOAT16, FLOAT),
-                 PAIR(FLOAT, INT64),   PAIR(FLOAT, INT32),    PAIR(FLOAT, BOOL),    PAIR(INT64, FLOAT),
-                 PAIR(INT64, INT32),   PAIR(INT32, FLOAT),    PAIR(INT32, INT64),   PAIR(UINT8, FLOAT),
-                 PAIR(INT8, FLOAT),    PAIR(BOOL, FLOAT)};
-#undef PAIR
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (pairs[i].from == from && pairs[i].to == to) return pairs[i].fn;
-    return NULL;
+static nck_tile_dense_fn direct_of(nc_dtype from, nc_dtype to) {
+    const nck_whole_table *whole = nck_isa_get()->whole;
+    if (from == NC_FLOAT && to == NC_INT64) return i64_of_f32;
+    if (from == NC_FLOAT && to == NC_INT32) return whole->i32_of_f32;
+    if (from == NC_FLOAT && (to == NC_INT8 || to == NC_UINT8)) return whole->i8_of_f32;
+    if (from == NC_UINT8 && to == NC_FLOAT) return f32_of_u8;
+    if (from == NC_INT8 && to == NC_FLOAT) return f32_of_i8;
+    return nck_tile_dense_get(from, to);
 }
 
 static char lane_of(nc_dtype t) {
@@ -210,7 +170,7 @@ static char lane_of(nc_dtype t) {
 static void convert_directly(const convert_job *j, const int64_t *offset, int64_t e, int64_t stop) {
     const char *src = (const char *)j->src->data + (offset[0] + e) * (int64_t)nc_dtype_bytes(j->src->dtype);
     char *dst = (char *)j->dst->data + (offset[1] + e) * (int64_t)nc_dtype_bytes(j->dst->dtype);
-    j->direct(src, dst, stop - e);
+    j->direct(dst, src, stop - e);
 }
 
 static void convert_item(void *ctx, int64_t item) {
@@ -228,7 +188,7 @@ static void convert_item(void *ctx, int64_t item) {
             if (nc_dtype_is_narrow(j->src->dtype))
                 convert_load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
             else
-                convert_load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
+                convert_load(j->src->dtype, lane, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
             if (nc_dtype_is_narrow(j->dst->dtype))
                 convert_store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
             else

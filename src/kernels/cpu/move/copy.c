@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { ITEM_BYTES = 1 << 16, TILE = 32, LINE = 16 }; /* LINE: words of a cache line */
+enum { ITEM_BYTES = 1 << 16, TILE = 32, STEP = 32, LINE = 16 }; /* LINE: words of a cache line */
 
 typedef struct copy_job {
     const nck_walk *walk;    /* outer dims; operands: src, dst */
@@ -104,7 +104,7 @@ static const struct {
               {copy_move_8, copy_turn_8, copy_fill_8},
               {copy_move_16, copy_turn_16, copy_fill_16}};
 
-static int mover_of(size_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 : es == 8 ? 3 : 4; }
+static int mover_of(int64_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 : es == 8 ? 3 : 4; }
 
 static void copy_rows_item(void *ctx, int64_t item) {
     const copy_job *j = ctx;
@@ -130,13 +130,15 @@ static int find_turn(int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RA
     return -1;
 }
 
-/* Rows of fewer than this many elements, as channels of an image are, give way to a dim along which src is dense. */
+/* Rows of fewer than this many elements, as channels of an image are, and those along which dst is not dense give way
+ * to a dim along which a side is dense. */
 enum { SHORT = 4 };
 
 static void lengthen_rows(int rank, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
     int last = rank - 1;
-    for (int d = 0; d < last && dims[last] < SHORT && strides[0][last] != 1; d++) {
-        if (strides[0][d] != 1 || dims[d] < SHORT) continue;
+    for (int d = 0; d < last; d++) {
+        if (strides[1][last] == 1 && (strides[0][last] == 1 || dims[last] >= SHORT)) return;
+        if ((strides[0][d] != 1 && strides[1][d] != 1) || dims[d] < SHORT) continue;
         int64_t n = dims[d], s = strides[0][d], t = strides[1][d];
         dims[d] = dims[last], strides[0][d] = strides[0][last], strides[1][d] = strides[1][last];
         dims[last] = n, strides[0][last] = s, strides[1][last] = t;
@@ -149,6 +151,18 @@ static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_R
         strides[0][e] = strides[0][e + 1];
         strides[1][e] = strides[1][e + 1];
     }
+}
+
+/* Dense rows that are as long as a larger element become one: what their elements are, and the new rank. */
+static int join_row(int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], int64_t *es) {
+    int64_t n = dims[rank - 1], bytes = n * *es;
+    if (rank < 2 || strides[0][rank - 1] != 1 || strides[1][rank - 1] != 1) return rank;
+    if (bytes > 16 || (bytes & (bytes - 1)) != 0) return rank;
+    for (int d = 0; d < rank - 1; d++)
+        if (strides[0][d] % n != 0 || strides[1][d] % n != 0) return rank;
+    for (int d = 0; d < rank - 1; d++) strides[0][d] /= n, strides[1][d] /= n;
+    *es = bytes;
+    return rank - 1;
 }
 
 static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
@@ -185,6 +199,7 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
     rank = take_strides(rank, dims, src_strides, dst_strides, m, strides);
     if (rank == 0) return;
     copy_job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
+    rank = join_row(rank, m, strides, &j.es);
     lengthen_rows(rank, m, strides);
     int turn = find_turn(rank, m, strides);
     if (turn >= 0) {
@@ -192,10 +207,10 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
         j.cd = strides[1][turn];
         take_out(rank, turn, m, strides);
         rank--;
-        j.move = movers[mover_of(elem_bytes)].turn;
+        j.move = movers[mover_of(j.es)].turn;
     } else {
         bool dense = strides[0][rank - 1] == 1 && strides[1][rank - 1] == 1;
-        j.move = dense ? copy_move_dense : movers[mover_of(elem_bytes)].strided;
+        j.move = dense ? copy_move_dense : movers[mover_of(j.es)].strided;
     }
     copy_run(&j, rank, m, strides, pool);
 }
@@ -205,7 +220,7 @@ void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *valu
     int64_t m[NC_MAX_RANK], strides[2][NC_MAX_RANK];
     rank = take_strides(rank, dims, NULL, dst_strides, m, strides);
     if (rank == 0) return;
-    copy_job j = {
-        .es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1, .move = movers[mover_of(elem_bytes)].fill};
+    copy_job j = {.es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1};
+    j.move = movers[mover_of(j.es)].fill;
     copy_run(&j, rank, m, strides, pool);
 }

@@ -30,6 +30,13 @@ static const copy_case cases[] = {
     {3, {7, 33, 65}, {1, 7 * 65, 7}, {33 * 65, 65, 1}, 0, 0},
     {3, {11, 40, 41}, {40 * 41, 1, 40}, {40 * 41, 41, 1}, 0, 0},
     {4, {3, 5, 7, 9}, {315, 9, 45, 1}, {315, 63, 9, 1}, 0, 0},
+    {4, {3, 5, 7, 2}, {70, 14, 2, 1}, {35, 7, 1, 105}, 0, 0}, /* short rows that only src has dense */
+    {4, {3, 5, 7, 3}, {105, 21, 3, 1}, {35, 7, 1, 105}, 0, 0},
+    {2, {301, 4}, {4, 1}, {12, 1}, 0, 8}, /* rows as long as an element of another type */
+    {2, {301, 2}, {5, 1}, {6, 1}, 0, 0},
+    {3, {5, 60, 4}, {4, 20, 1}, {240, 4, 1}, 0, 0},
+    {3, {9, 6, 2}, {-12, 2, 1}, {12, 2, 1}, 96, 0},
+    {3, {9, 6, 8}, {0, 8, 1}, {48, 8, 1}, 0, 0},
     {4, {3, 5, 7, 9}, {-315, 63, 9, 2}, {1, 3, 15, 105}, 640, 0},
 };
 
@@ -79,6 +86,20 @@ TEST(move_fill) {
     nck_fill(1, (int64_t[]){3}, 1, &one, bytes + 1, (int64_t[]){1}, NULL);
     CHECK(bytes[0] == 9 && bytes[1] == 1 && bytes[3] == 1 && bytes[4] == 9);
     nc_pool_destroy(pool);
+}
+
+/* One element over and over, of every size, by a fill and by a copy that stays where it is. */
+TEST(move_fill_sizes) {
+    static const char value[17] = "0123456789abcdef";
+    char dst[2][80 * 16 + 1];
+    for (size_t es = 1; es <= 16; es *= 2)
+        for (int64_t n = 1; n < 80; n += 13) {
+            memset(dst, 'x', sizeof dst);
+            nck_fill(1, &n, es, value, dst[0], (int64_t[]){1}, NULL);
+            nck_copy(1, &n, es, value, (int64_t[]){0}, dst[1], (int64_t[]){1}, NULL);
+            for (size_t i = 0; i < (size_t)n * es; i++) CHECK(dst[0][i] == value[i % es] && dst[1][i] == value[i % es]);
+            CHECK(dst[0][(size_t)n * es] == 'x' && dst[1][(size_t)n * es] == 'x');
+        }
 }
 
 TEST(move_gather) {

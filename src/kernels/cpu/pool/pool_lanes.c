@@ -6,10 +6,6 @@
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
 
-#include <string.h>
-
-enum { EIGHT = 8 };
-
 bool nck_pool_has_lanes(const nck_pool_args *a) {
     const nck_window *w = &a->w;
     bool lanes = w->k[2] == 1 && w->stride[2] == 1 && w->pad[2] == 0 && w->in[2] == w->out[2];
@@ -64,39 +60,10 @@ static void max_places(const lanes_job *j, const nck_window_grid *g, const float
     nck_isa_get()->window->f32.max_lanes(y, x, g, n);
 }
 
-typedef float eight_floats __attribute__((vector_size(32)));
-typedef double eight_doubles __attribute__((vector_size(64)));
-
-/* The sums of up to eight lanes of a place in double: of rows, then of columns. */
-static inline void sum_of_taps(const nck_window_grid *g, const float *x, size_t bytes, double *to) {
-    eight_doubles sum = {0};
-    for (int64_t t = 0; t < g->cols; t++) {
-        eight_doubles down = {0};
-        for (int64_t d = 0; d < g->depths; d++)
-            for (int64_t a = 0; a < g->rows; a++) {
-                eight_floats v = {0};
-                memcpy(&v, x + d * g->depth + a * g->row + t * g->col, bytes);
-                down += __builtin_convertvector(v, eight_doubles);
-            }
-        sum += down;
-    }
-    memcpy(to, &sum, sizeof sum);
-}
-
+/* Places that go together see all columns, and so are divided by the same count. */
 static void average_places(const lanes_job *j, const nck_window_grid *g, const float *x, const int64_t *o, int64_t n,
                            float *y) {
-    for (int64_t p = 0; p < n; p++, x += g->step, y += g->lanes) {
-        double inverse = 1 / nck_pool_count(&j->w, o[0], o[1], o[2] + p, j->by);
-        for (int64_t i = 0; i < g->lanes; i += EIGHT) {
-            int64_t n_lanes = nc_min64(EIGHT, g->lanes - i);
-            double sum[EIGHT];
-            if (n_lanes == EIGHT)
-                sum_of_taps(g, x + i, sizeof(eight_floats), sum);
-            else
-                sum_of_taps(g, x + i, (size_t)n_lanes * sizeof *x, sum);
-            for (int64_t k = 0; k < n_lanes; k++) y[i + k] = (float)(sum[k] * inverse);
-        }
-    }
+    nck_isa_get()->window->average_lanes(y, x, g, 1 / nck_pool_count(&j->w, o[0], o[1], o[2], j->by), n);
 }
 
 /* The last dim of a window without lanes of their own is the lanes. */

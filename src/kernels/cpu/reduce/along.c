@@ -1,5 +1,5 @@
 /* kernels/cpu/reduce/along.c: see along.h. x is seen as (outer, n, inner), the axis in the middle; an item is a strip
- * of up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. Where a line's own
+ * of neighbouring lines, walked together row by row, so that memory is read in order. Where a line's own
  * elements are neighbours (inner is 1) an item is some whole lines, walked one after the other. */
 #include "kernels/cpu/reduce/along.h"
 
@@ -8,14 +8,14 @@
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
-enum { STRIP = 64, ITEM = 4096 };
+enum { STRIP = 64, WIDE = 512, STEP = 16, ITEM = 4096 }; /* WIDE: lines of a strip that are summed */
 
 typedef struct along_job {
     const void *x;
     void *out;
     int64_t n, inner, outer;
-    int64_t n_strips; /* inner > 1: strips side by side */
-    int64_t per_item; /* inner == 1: lines of an item */
+    int64_t strip, n_strips; /* inner > 1: lines of a strip, strips side by side */
+    int64_t per_item;        /* inner == 1: lines of an item */
     bool smallest, last;
     bool product, exclusive, reverse;
 } along_job;
@@ -27,15 +27,15 @@ static int64_t along_strip_of(const along_job *j, int64_t item, int64_t *from, i
         *from = *first * j->n;
         return nc_min64(j->per_item, j->outer - *first);
     }
-    int64_t outer = item / j->n_strips, c = item % j->n_strips * STRIP;
+    int64_t outer = item / j->n_strips, c = item % j->n_strips * j->strip;
     *from = outer * j->n * j->inner + c;
     *first = outer * j->inner + c;
-    return nc_min64(STRIP, j->inner - c);
+    return nc_min64(j->strip, j->inner - c);
 }
 
 /* Where the extreme of a line of floats is. Pieces are compared by vectors, and only the one that has it is searched;
  * the first one with a NaN is that. */
-enum { PIECE = 128, SOME = 1 << 20 }; /* SOME: rows whose numbers fit a PLACE */
+enum { PIECE = 128, BRIEF = 24, SOME = 1 << 20 }; /* BRIEF: just walked; SOME: rows whose numbers fit a PLACE */
 
 #define ALONG_EXTREME(S, T)                                                                                  \
     static int64_t along_extreme_##S(const along_job *j, const T *x) {                                       \
@@ -83,7 +83,6 @@ ALONG_EXTREME(f64, double)
 #define FLIP INVERTED
 #define FLIPS -1
 #define FLIPS_NOT 0
-#define ALONG_LINE
 #define EXTREME_OF along_arg_line_i32
 #include "kernels/cpu/reduce/along_arg.inc"
 
@@ -94,7 +93,6 @@ ALONG_EXTREME(f64, double)
 #define FLIP INVERTED
 #define FLIPS -1
 #define FLIPS_NOT 0
-#define ALONG_LINE
 #define EXTREME_OF along_arg_line_i64
 #include "kernels/cpu/reduce/along_arg.inc"
 
@@ -105,7 +103,6 @@ ALONG_EXTREME(f64, double)
 #define FLIP INVERTED
 #define FLIPS -1
 #define FLIPS_NOT 0
-#define ALONG_LINE
 #define EXTREME_OF along_arg_line_u64
 #include "kernels/cpu/reduce/along_arg.inc"
 
@@ -146,7 +143,7 @@ static int along_start(along_job *j, const nc_tensor *x, int axis, int64_t *n_it
     j->x = x->data, j->n = x->dims[axis], j->inner = j->outer = 1;
     for (int d = 0; d < axis; d++) j->outer *= x->dims[d];
     for (int d = axis + 1; d < x->rank; d++) j->inner *= x->dims[d];
-    j->n_strips = nc_ceil_div(j->inner, STRIP);
+    j->n_strips = nc_ceil_div(j->inner, j->strip);
     *n_items = j->outer * j->n_strips;
     if (j->inner != 1) return type;
     bool one = j->outer <= ITEM && j->n <= ITEM && j->outer * j->n <= ITEM;
@@ -158,7 +155,7 @@ static int along_start(along_job *j, const nc_tensor *x, int axis, int64_t *n_it
 static nc_pool *along_pool(const nc_tensor *x, nc_pool *pool) { return nc_pool_for(pool, nc_tensor_numel(x)); }
 
 nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t *out, nc_pool *pool) {
-    along_job j = {.out = out, .smallest = smallest, .last = last};
+    along_job j = {.out = out, .strip = STRIP, .smallest = smallest, .last = last};
     int64_t n_items;
     int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
@@ -168,7 +165,7 @@ nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t 
 
 nc_code nck_cumulate(const nc_tensor *x, int axis, bool product, bool exclusive, bool reverse, void *out,
                      nc_pool *pool) {
-    along_job j = {.out = out, .product = product, .exclusive = exclusive, .reverse = reverse};
+    along_job j = {.out = out, .strip = WIDE, .product = product, .exclusive = exclusive, .reverse = reverse};
     int64_t n_items;
     int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;

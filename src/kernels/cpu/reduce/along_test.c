@@ -39,6 +39,8 @@ TEST(arg_of_lines) {
     check_arg(700, 5, 1);
     check_arg(2, 2000, 1);
     check_arg(5, 1, 1);
+    check_arg(70, 24, 1); /* just walked */
+    check_arg(70, 25, 1); /* by vectors */
     check_arg(2, 7, 67);
     check_arg(1, 13, 129);
     check_arg(0, 3, 2);
@@ -76,9 +78,11 @@ TEST(arg_of_long_lines_with_nan) {
 }
 
 TEST(arg_with_nan) {
-    float x[5] = {1, NAN, 3, NAN, 9};
+    float x[5] = {1, NAN, 3, NAN, 9}, many[30] = {[11] = NAN, [12] = 5, [25] = NAN};
     int64_t got;
-    nc_tensor t = tensor(x, NC_FLOAT, 1, (int64_t[]){5});
+    nc_tensor t = tensor(x, NC_FLOAT, 1, (int64_t[]){5}), long_line = tensor(many, NC_FLOAT, 1, (int64_t[]){30});
+    CHECK(nck_arg(&long_line, 0, false, false, &got, NULL) == NC_OK && got == 11);
+    CHECK(nck_arg(&long_line, 0, false, true, &got, NULL) == NC_OK && got == 25);
     for (int smallest = 0; smallest < 2; smallest++) {
         CHECK(nck_arg(&t, 0, smallest, false, &got, NULL) == NC_OK && got == 1);
         CHECK(nck_arg(&t, 0, smallest, true, &got, NULL) == NC_OK && got == 3);
@@ -110,6 +114,7 @@ static void check_running(int64_t outer, int64_t n, int64_t inner) {
 TEST(running_sums_and_products) {
     int64_t x[1], got[1];
     check_running(2, 3, 70);
+    check_running(1, 5, 1100); /* two wide strips and a part of one */
     check_running(4, 8, 1);
     check_running(1, 1, 1);
     check_running(3, 4000, 1); /* more than an item */

@@ -30,6 +30,10 @@ size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced);
 NC_MUST nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace,
                            nc_pool *pool);
 
+/* The largest or least of bytes, signed, unsigned or bool, at least one an output. false, and nothing is done: x is not
+ * dense, or the reduced dims do not stand together. */
+bool nck_reduce_bytes(bool least, const nc_tensor *x, nc_axes axes, void *out, nc_pool *pool);
+
 /* One accumulator in double (int64 for integers), element after element. */
 NC_MUST nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out);
 

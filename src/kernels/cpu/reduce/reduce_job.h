@@ -14,6 +14,8 @@ enum {
     STRIP_ROWS = 32, /* rows added one by one before they enter the tree */
     ITEM = 16384,    /* elements an item aims at */
     SHORT = 8,       /* elements of an output that are not worth a run */
+    SHORT_MAX = 32,  /* the same of the largest, which ABREAST outputs get together */
+    ABREAST = 8,
     JOIN_ITEM = 4096,
     TREE = 64,      /* levels of a tree over any count */
     STRIP_TREE = 16 /* levels of a tree over the strips of a segment */
@@ -39,7 +41,8 @@ typedef struct reduce_loops {
     nc_dtype type;
     void (*rows)(void *, int64_t), (*columns)(void *, int64_t), (*join)(void *, int64_t);
 } reduce_loops;
-#define REDUCE_LOOPS(T, S) {T, reduce_rows_item_##S, reduce_columns_item_##S, reduce_join_item_##S}
+#define REDUCE_LOOPS(T, S) \
+    { T, reduce_rows_item_##S, reduce_columns_item_##S, reduce_join_item_##S }
 
 enum { N_REDUCE_INTS = 3 };
 extern const reduce_loops nck_reduce_ints[N_REDUCE_INTS];

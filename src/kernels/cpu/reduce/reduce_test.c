@@ -103,6 +103,42 @@ TEST(reduce_f64) { check_type(NC_DOUBLE); }
 TEST(reduce_i32) { check_type(NC_INT32); }
 TEST(reduce_i64) { check_type(NC_INT64); }
 
+/* (outer, n, inner) against the plain loop. */
+static void check_bytes(const int64_t *d, nc_dtype type, bool least, int threads) {
+    static uint8_t x[1 << 16], got[1 << 16];
+    nc_tensor t = {.data = x, .dtype = type, .rank = 3, .dims = {d[0], d[1], d[2]}};
+    nc_dense_strides(t.dims, 3, t.strides);
+    for (int64_t i = 0; i < d[0] * d[1] * d[2]; i++) x[i] = (uint8_t)((uint64_t)i * 2654435761u >> 13);
+    nc_pool *pool = nc_pool_create(threads);
+    REQUIRE(nck_reduce_bytes(least, &t, 2, got, pool));
+    nc_pool_destroy(pool);
+    for (int64_t o = 0; o < d[0]; o++)
+        for (int64_t c = 0; c < d[2]; c++) {
+            int want = least ? 999 : -999;
+            for (int64_t r = 0; r < d[1]; r++) {
+                uint8_t u = x[(o * d[1] + r) * d[2] + c];
+                int v = type == NC_INT8 ? (int8_t)u : u;
+                if (least ? v < want : v > want) want = v;
+            }
+            CHECK_INT(type == NC_INT8 ? (int8_t)got[o * d[2] + c] : got[o * d[2] + c], want);
+        }
+}
+
+TEST(reduce_bytes) {
+    static const int64_t dims[][3] = {{1, 1, 1},   {1, 65000, 1}, {3, 63, 1},   {3, 64, 1},   {700, 65, 1}, {5, 7, 3},
+                                      {2, 37, 64}, {2, 3, 129},   {1, 500, 65}, {300, 2, 70}, {9, 1, 100},  {0, 3, 5}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int k = 0; k < 8; k++) check_bytes(dims[i], k & 1 ? NC_INT8 : NC_UINT8, k & 2, k & 4 ? 3 : 1);
+}
+
+TEST(reduce_bytes_apart) { /* left to others */
+    uint8_t x[24] = {0}, y[24];
+    nc_tensor t = {.data = x, .dtype = NC_UINT8, .rank = 3, .dims = {2, 3, 4}, .strides = {12, 4, 1}};
+    CHECK(!nck_reduce_bytes(false, &t, 5, y, NULL));
+    t.strides[2] = 2;
+    CHECK(!nck_reduce_bytes(false, &t, 2, y, NULL));
+}
+
 TEST(reduce_nothing) {
     float f = 5;
     int32_t i = 5;
@@ -139,6 +175,33 @@ TEST(reduce_nan_wins) {
 }
 
 /* A running sum in f32 stops growing at 2^24; the tree does not. */
+/* Rows whose largest elements are found together, one by one and by vectors, and strips of columns; NaN in some. */
+TEST(reduce_max_of_many_rows) {
+    enum { SIDE = 70 };
+    static float x[SIDE * SIDE], got[SIDE];
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (int k = 0; k < 6; k++) {
+            int64_t n = (int64_t[]){3, 17, 32, 33, 64, 70}[k], rows = 67 - k;
+            for (int axis = 0; axis < 2; axis++) {
+                nc_tensor t = {.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {rows, n}, .strides = {n, 1}};
+                if (axis == 0) t.dims[0] = n, t.dims[1] = rows, t.strides[0] = rows;
+                for (int64_t i = 0; i < rows * n; i++) x[i] = i % 211 == 50 ? NAN : (float)(i * 7919 % 1009) - 2000;
+                REQUIRE(nck_reduce(NCK_REDUCE_MAX, &t, (nc_axes)1 << axis, got, NULL, NULL) == NC_OK);
+                for (int64_t r = 0; r < rows; r++) {
+                    float want = -INFINITY;
+                    for (int64_t i = 0; i < n; i++) {
+                        float v = axis == 0 ? x[i * rows + r] : x[r * n + i];
+                        want = want > v || isnan(want) ? want : v;
+                    }
+                    CHECK(isnan(want) ? isnan(got[r]) : got[r] == want);
+                }
+            }
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 TEST(reduce_sum_stays_accurate) {
     int64_t n = 20000000;
     float one = 1, out = 0;

@@ -5,6 +5,7 @@
 #define NCK_SIMD_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define V_LEN_f32 8
@@ -57,6 +58,7 @@ WORDS(f32, float, ps, _mm256_castsi256_ps)
 WORDS(f64, double, pd, _mm256_castsi256_pd)
 #undef WORDS
 
+static inline bool v_all_f32(m_f32 m) { return _mm256_movemask_ps(m) == 0xff; }
 static inline v_i32 v_set_i32(int32_t a) { return _mm256_set1_epi32(a); }
 static inline v_i32 v_add_i32(v_i32 a, v_i32 b) { return _mm256_add_epi32(a, b); }
 static inline v_i32 v_sub_i32(v_i32 a, v_i32 b) { return _mm256_sub_epi32(a, b); }

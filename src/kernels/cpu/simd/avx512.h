@@ -4,6 +4,7 @@
 #define NCK_SIMD_AVX512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define V_LEN_f32 16
@@ -60,6 +61,7 @@ WORDS(f32, float, ps)
 WORDS(f64, double, pd)
 #undef WORDS
 
+static inline bool v_all_f32(m_f32 m) { return m == 0xffff; }
 static inline v_i32 v_set_i32(int32_t a) { return _mm512_set1_epi32(a); }
 static inline v_i32 v_add_i32(v_i32 a, v_i32 b) { return _mm512_add_epi32(a, b); }
 static inline v_i32 v_sub_i32(v_i32 a, v_i32 b) { return _mm512_sub_epi32(a, b); }

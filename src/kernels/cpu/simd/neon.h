@@ -4,6 +4,7 @@
 #define NCK_SIMD_NEON_H
 
 #include <arm_neon.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define V_LEN_f32 4
@@ -48,6 +49,7 @@ WORDS(f32, float, 0x80000000u, u32)
 WORDS(f64, double, UINT64_C(0x8000000000000000), u64)
 #undef WORDS
 
+static inline bool v_all_f32(m_f32 m) { return vminvq_u32(m) != 0; }
 static inline v_i32 v_set_i32(int32_t a) { return vdupq_n_s32(a); }
 /* Unsigned, since these wrap: gcc's vaddq_s32 is C's + on signed elements. */
 static inline v_i32 v_add_i32(v_i32 a, v_i32 b) {

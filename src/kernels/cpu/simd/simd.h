@@ -6,7 +6,7 @@
  *   values  v_add v_sub v_mul v_div v_neg v_abs v_sqrt v_floor, v_fma(a,b,c) = a*b + c in one rounding,
  *           v_min v_max (a NaN in either gives NaN), v_copysign(size, sign), v_clamp(x, low, high) of f32 (a NaN of x
  *           stays), v_scale(a, n) of f32 = a * 2^n for whole n in one rounding, where V_HAS_SCALE is defined
- *   masks   v_lt v_le v_eq (false with NaN), v_and v_or v_not, v_sel(mask, a, b)
+ *   masks   v_lt v_le v_eq (false with NaN), v_and v_or v_not, v_sel(mask, a, b), v_all of f32 (not portable)
  *   bits    v_set_i32 v_add_i32 v_sub_i32 v_and_i32 v_shl_i32 v_shr_i32 (keeps the sign), v_to_bits v_from_bits,
  *           v_round_i32 (nearest even; any number comes out for NaN and out of range), v_from_i32
  *   squares v_turn transposes as many vectors as one has elements, in place
