@@ -19,7 +19,9 @@ static const nc_card *find_card(const nc_registry *r, const char *domain, const 
 static const nc_op_version *version_of(const nc_model *m, const nc_card *card) {
     int64_t opset = nc_model_opset(m, card->domain ? card->domain : "");
     if (card->domain != NULL) return opset > 0 ? nc_card_version(card, opset) : &card->versions[0];
-    return nc_card_version(card, opset > BUILD_OPSET ? opset : BUILD_OPSET);
+    const nc_op_version *v = nc_card_version(card, opset > BUILD_OPSET ? opset : BUILD_OPSET), *first = card->versions;
+    while (v == NULL && first[1].since != 0) first++;
+    return v != NULL ? v : first; /* a pass has made an op that is newer than the model's opset */
 }
 
 /* Sticks the failure; `v` passes through when there is none. */

@@ -28,6 +28,7 @@ typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);
 #undef PASS
 /* What those of phase NEWER do where newer ops are welcome. */
 NC_MUST nc_code nc_pass_normalizations_newer(nc_work *w, nc_graph *g, int *n_changes);
+NC_MUST nc_code nc_pass_activations_newer(nc_work *w, nc_graph *g, int *n_changes);
 NC_MUST nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes);
 
 /* The i-th pass's name, level and line of documentation; NULL past the end. */

@@ -501,3 +501,24 @@ def test_weights_that_a_loop_carries(tmp_path, trips):
         for a, b in zip(found, want):
             assert a.shape == b.shape
             close(a, b, "model_f32", trips)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("rows", [(4,), (2, 3), (0, 5)])
+def test_rows_chosen_by_a_product(kind, rows):
+    """Rows that hold a single 1: x that is no row's number gives zeros."""
+    rng = np.random.default_rng(7)
+    table, ends = rng.standard_normal((5, 3), np.float32), [np.iinfo(kind).min, np.iinfo(kind).max, -1, 5, -6]
+    dims, type_ = ",".join(map(str, rows)), np.dtype(kind).name
+    model = onnx.parser.parse_model(f'''<ir_version: 8, opset_import: ["" : 15]>
+        g ({type_}[{dims},1] x) => (float[{dims},3] y) {{
+            e = Equal(x, k) c = Cast<to = 1>(e) y = MatMul(c, w) }}''')
+    model.graph.initializer.extend([numpy_helper.from_array(np.arange(5, dtype=kind), "k"),
+                                    numpy_helper.from_array(table, "w")])
+    x = rng.choice(np.array([0, 1, 2, 3, 4, *ends], kind), (*rows, 1))
+    for level in ("off", "all"):
+        with Env(2) as env:
+            session = env.session(model.SerializeToString(), level=level, dumps="on")
+            assert ("Gather" in session.dump("transformed")) == (level == "all")
+            got = session.run({"x": x})["y"]
+        np.testing.assert_array_equal(got, (x == np.arange(5)).astype(np.float32) @ table)

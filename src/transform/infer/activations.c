@@ -1,5 +1,6 @@
 /* transform/infer/activations.c: activations that exporters write out, as the one op they are: Gelu in both forms,
- * Swish, HardSwish, Mish, Clip. Only where the model's opset has the op; Gelu of com.microsoft serves older ones. */
+ * Swish, HardSwish, Mish, Clip. In a model that may be saved only where its opset has the op; Gelu of com.microsoft
+ * serves older ones. */
 #include "ops/contrib.h"
 #include "transform/pattern.h"
 #include "transform/transform.h"
@@ -73,14 +74,15 @@ static nc_code bounds(nc_work *w, const nc_match *m, nc_made *made, bool *fits) 
         {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x", .where = how}, { \
         .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x", .where = how      \
     }
-#define TANH_OF(cube) "Tanh(Mul(Add(x, Mul(" cube ", 0.044715)), 0.79788456))"
+#define TANH_OF(cubic) "Tanh(Mul(Add(x, " cubic "), 0.79788456))"
 #define SIXTH "Clip(Add(x, 3), 0, 6)"
 
 static const nc_pattern rows[] = {
     SHARE("Erf(Div(x, 1.41421356))", by_erf),
     SHARE("Erf(Mul(x, 0.70710678))", by_erf),
-    SHARE(TANH_OF("Pow(x, 3)"), by_tanh),
-    SHARE(TANH_OF("Mul(x, Mul(x, x))"), by_tanh),
+    SHARE(TANH_OF("Mul(Pow(x, 3), 0.044715)"), by_tanh),
+    SHARE(TANH_OF("Mul(Mul(x, Mul(x, x)), 0.044715)"), by_tanh),
+    SHARE(TANH_OF("Mul(x, Mul(x, Mul(x, 0.044715)))"), by_tanh),
     {.text = "Mul(x, Sigmoid(x))", .op = "Swish", .inputs = "x"},
     {.text = "Mul(x, Sigmoid(Mul(x, #alpha)))", .op = "Swish", .inputs = "x", .where = with_alpha},
     {.text = "Mul(x, h=HardSigmoid(x))", .op = "HardSwish", .inputs = "x", .where = sixths},
@@ -96,4 +98,8 @@ static const nc_pattern rows[] = {
 
 nc_code nc_pass_activations(nc_work *w, nc_graph *g, int *n_changes) {
     return nc_pattern_apply(w, g, rows, sizeof rows / sizeof rows[0], n_changes);
+}
+
+nc_code nc_pass_activations_newer(nc_work *w, nc_graph *g, int *n_changes) {
+    return nc_pattern_apply_newer(w, g, rows, sizeof rows / sizeof rows[0], n_changes);
 }

@@ -68,6 +68,12 @@ TEST(gelu_is_found) {
         "Mul(c, r); "
         "e = Tanh(d); float[n,4] f = Add(o, e); g = Mul(x, f); float[n,4] y = Mul(h, g) }",
         "activations dead_code", "=> (float[n,4] y)\n{\n  y = Gelu<approximate = \"tanh\">(x)\n}\n");
+    BECOMES_AT("20",
+               "(float[n,4] x) => (y) <const float[] k = {0.044715}, const float[] r = {0.7978846}, const float[] o = "
+               "{1}, const float[] h = {0.5}> { float[n,4] a = Mul(k, x); b = Mul(x, a); c = Mul(x, b); d = Add(x, c); "
+               "float[n,4] e = Mul(r, d); f = Tanh(e); float[n,4] i = Add(o, f); float[n,4] j = Mul(h, i); y = Mul(x, "
+               "j) }",
+               "activations dead_code", "=> (float[n,4] y)\n{\n  y = Gelu<approximate = \"tanh\">(x)\n}\n");
 }
 
 /* Opsets without Gelu get that of com.microsoft. */
@@ -200,6 +206,19 @@ TEST(normalizations_near_misses_stay) {
     /* before opset 17 the op is ONNX Runtime's alone */
     LEAVES("<opset: \"\" 16> g", "(float[n,4] x, float[4] s) => (g) " LN_HEAD " { " LN("[1]") " }",
            "normalizations dead_code", 3, 8);
+}
+
+TEST(activations_are_newer_than_the_opset) {
+    bench b;
+    if (bench_init(&b, "<opset: \"\" 13> g (float[n,4] x) => (y) { s = Sigmoid(x)  y = Mul(s, x) }")) {
+        b.m->infers_only = true;
+        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3}), NC_OK);
+        CHECK_INT(b.m->main->n_nodes, 2); /* a file of opset 13 has no Swish */
+        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
+        CHECK_INT(b.m->main->n_nodes, 1);
+        CHECK_STR(b.m->main->first->card->name, "Swish");
+    }
+    bench_release(&b);
 }
 
 /* A session, which saves nothing any more, makes it nevertheless. */
