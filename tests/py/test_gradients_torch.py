@@ -462,6 +462,14 @@ def if_in_loop(x, trips):
 
 # ---- a small graph: one head of attention with a residual ----
 
+# Long transforms: as products their matrices would take gigabytes.
+case("DFT_long", "double[1,n,1] x <int64 a = {1}>", "y = DFT<onesided = 1>(x, , a)",
+     lambda x: torch.view_as_real(torch.fft.rfft(x[..., 0])), opset=20, x=normal(1, 1 << 17, 1))
+case("DFT_long_inverse", "double[1,40001,2] x <int64 a = {1}>", "y = DFT<inverse = 1>(x, , a)",
+     lambda x: torch.view_as_real(torch.fft.ifft(torch.view_as_complex(x))), opset=20, x=normal(1, 40001, 2))
+case("DFT_long_half_inverse", "double[1,40001,2] x <int64 a = {1}>", "y = DFT<inverse = 1, onesided = 1>(x, , a)",
+     lambda x: torch.fft.irfft(torch.view_as_complex(x))[..., None], opset=20, x=normal(1, 40001, 2))
+
 case("attention", "double[n,5,4] x, double[4,4] Q, double[4,4] K, double[4,4] V <double scale = {0.5}>",
      """q = MatMul(x, Q)
 k = MatMul(x, K)

@@ -7,9 +7,7 @@
 
 typedef struct nck_cuda_dft {
     nc_dtype type;
-    struct {
-        nc_function *load, *multiply, *store, *pass[4]; /* pass[k]: of radix 2^(k + 1) */
-    } of[2];                                            /* in float, in double */
+    nc_function *pass[2]; /* in float, in double */
 } nck_cuda_dft;
 
 NC_MUST nc_code nck_cuda_dft_prepare(nc_device *d, nc_dtype t, nck_cuda_dft *out, nc_diag *diag);

@@ -1,7 +1,8 @@
-/* ops/signal/dft.c: cards of DFT and STFT. The last dim holds a real number or a complex one as two. DFT has a kernel;
- * differentiated it is a product with the matrix of cosines and sines. STFT gathers frames, weights them and is a DFT
- * of each. */
+/* ops/signal/dft.c: cards of DFT and STFT. The last dim holds a real number or a complex one as two. DFT has a kernel,
+ * and is made of products with the matrix of cosines and sines; its gradient is in dft_grad.c. STFT gathers frames,
+ * weights them and is a DFT of each. */
 #include "ops/build.h"
+#include "ops/signal/dft_parts.h"
 #include "ops/signal/signal.h"
 
 bool nc_dft_axis(const nc_node *n, int64_t *axis) {
@@ -46,15 +47,6 @@ static nc_code dft_infer(nc_infer *c) {
 
 /* ---- the matrix ---- */
 
-static nc_value *range_to(nc_builder *b, nc_value *end) {
-    return nc_build1(b, "Range", 3, nc_build_int(b, 0), end, nc_build_int(b, 1));
-}
-
-/* Dim i of v, as a scalar. */
-static nc_value *dim_of(nc_builder *b, nc_value *v, int64_t i) {
-    return nc_build1(b, "Gather", 2, nc_build_shape(b, v), nc_build_int(b, i));
-}
-
 static nc_value *part_of(nc_builder *b, nc_value *x, int64_t i, int64_t axis) {
     nc_attr at = {.name = "axis", .kind = NC_A_INT, .i = axis};
     nc_value *in[2] = {x, nc_build_int(b, i)};
@@ -66,8 +58,8 @@ static nc_value *part_of(nc_builder *b, nc_value *x, int64_t i, int64_t axis) {
 static void waves(nc_builder *b, nc_dtype t, nc_value *length, nc_value *rows, nc_value *columns, nc_value **cosine,
                   nc_value **sine) {
     static const int64_t behind = 1;
-    nc_value *j = nc_build1(b, "Unsqueeze", 2, range_to(b, rows), nc_build_ints(b, &behind, 1));
-    nc_value *jk = nc_build1(b, "Mod", 2, nc_build1(b, "Mul", 2, j, range_to(b, columns)), length);
+    nc_value *j = nc_build1(b, "Unsqueeze", 2, nc_dft_range(b, rows), nc_build_ints(b, &behind, 1));
+    nc_value *jk = nc_build1(b, "Mod", 2, nc_build1(b, "Mul", 2, j, nc_dft_range(b, columns)), length);
     nc_value *turn = nc_build_scalar(b, NC_DOUBLE, 6.283185307179586);
     nc_value *angle = nc_build1(b, "Div", 2, nc_build1(b, "Mul", 2, turn, nc_build_cast(b, jk, NC_DOUBLE)),
                                 nc_build_cast(b, length, NC_DOUBLE));
@@ -83,37 +75,6 @@ static nc_value *stacked(nc_builder *b, nc_value *re, nc_value *im) {
     return nc_build_attr1(b, "", "Concat", in, 2, &at, 1);
 }
 
-/* The signal is cut to the length; a shorter one counts as followed by zeros, which add nothing. */
-static nc_value *cut(nc_builder *b, nc_value *x, nc_value *length, int64_t axis) {
-    static const int64_t zero;
-    nc_value *from = nc_build_ints(b, &zero, 1), *axes = nc_build_ints(b, &axis, 1);
-    return nc_build1(b, "Slice", 4, x, from, nc_build1(b, "Unsqueeze", 2, length, from), axes);
-}
-
-/* Of the transform: what is given, or what the signal has; of the inverse of a half, the usual even one. */
-static nc_value *length_of(nc_builder *b, const nc_node *n, nc_value *x, int64_t axis, bool of_half) {
-    if (n->n_in > 1 && n->in[1] != NULL)
-        return nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0));
-    nc_value *dim = dim_of(b, x, axis);
-    if (!of_half) return dim;
-    return nc_build1(b, "Mul", 2, nc_build1(b, "Sub", 2, dim, nc_build_int(b, 1)), nc_build_int(b, 2));
-}
-
-/* Bins of the half of a real signal's transform. */
-static nc_value *half_of(nc_builder *b, nc_value *length) {
-    return nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
-}
-
-/* How often bin j of a half counts, as rows: the bins that are their own mirror once, the others twice. */
-static nc_value *mirrored(nc_builder *b, nc_dtype t, nc_value *length, nc_value *rows) {
-    static const int64_t behind = 1;
-    nc_value *j = nc_build1(b, "Unsqueeze", 2, range_to(b, rows), nc_build_ints(b, &behind, 1));
-    nc_value *first = nc_build1(b, "Equal", 2, j, nc_build_int(b, 0));
-    nc_value *middle = nc_build1(b, "Equal", 2, nc_build1(b, "Mul", 2, j, nc_build_int(b, 2)), length);
-    nc_value *once = nc_build1(b, "Or", 2, first, middle);
-    return nc_build1(b, "Where", 3, once, nc_build_scalar(b, t, 1), nc_build_scalar(b, t, 2));
-}
-
 /* What the matrix is of: the signal with the axis last, rows of cosines and sines for its elements, one per result. */
 typedef struct dft_pieces {
     nc_value *length, *re, *im, *cosine, *sine; /* im: NULL of a real signal */
@@ -125,14 +86,14 @@ static void dft_take(nc_builder *b, const nc_node *n, nc_value *x, int64_t axis,
     bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
     nc_dtype t = x->type->elem;
     d->rank = x->type->rank - 1;
-    d->length = length_of(b, n, x, axis, inverse && onesided);
-    nc_value *half = onesided ? half_of(b, d->length) : d->length;
-    x = cut(b, x, inverse ? half : d->length, axis);
-    nc_value *used = dim_of(b, x, axis);
+    d->length = nc_dft_length(b, n, n->n_in > 1 ? n->in[1] : NULL, nc_dft_dim(b, x, axis));
+    nc_value *half = onesided ? nc_dft_half(b, d->length) : d->length;
+    x = nc_dft_cut(b, x, inverse ? half : d->length, axis);
+    nc_value *used = nc_dft_dim(b, x, axis);
     waves(b, t, d->length, used, inverse ? d->length : half, &d->cosine, &d->sine);
     if (!inverse) d->sine = nc_build1(b, "Neg", 1, d->sine);
     if (inverse && onesided) {
-        nc_value *times = mirrored(b, t, d->length, used);
+        nc_value *times = nc_dft_times(b, t, d->length, used, 1);
         d->cosine = nc_build1(b, "Mul", 2, d->cosine, times), d->sine = nc_build1(b, "Mul", 2, d->sine, times);
     }
     for (int i = 0; i < d->rank; i++) d->perm[i] = i == axis ? d->rank - 1 : i == d->rank - 1 ? axis : i;
@@ -160,35 +121,16 @@ static nc_value *transformed(nc_builder *b, const nc_node *n, nc_value *x, int64
     return inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, d.length, n->in[0]->type->elem)) : y;
 }
 
-static nc_value *product_of(nc_builder *b, nc_value *dims) {
-    return nc_build_newest1(b, "ReduceProd", &dims, 1, NULL, 0);
-}
-
-static nc_value *joined(nc_builder *b, nc_value *const *dims) {
-    nc_attr at = {.name = "axis", .kind = NC_A_INT, .i = 0};
-    return nc_build_attr1(b, "", "Concat", dims, 4, &at, 1);
-}
-
-/* An axis that is known only in the run: the transform of (A, n, C, parts) along 1, with all that is before it in A and
- * behind it in C. What is no axis fails in Gather. */
+/* An axis that is known only in the run. */
 static nc_code along_input(nc_builder *b, const nc_node *n, int64_t parts, nc_value **out) {
-    int64_t rank = n->in[0]->type->rank, zero = 0, one = 1, end = rank - 1, made = 3;
-    nc_value *first = nc_build_ints(b, &zero, 1), *last = nc_build_ints(b, &end, 1), *step = nc_build_ints(b, &one, 1);
-    nc_value *axis = nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[2], NC_INT64), step);
-    nc_value *negative = nc_build_cast(b, nc_build1(b, "Less", 2, axis, first), NC_INT64);
-    axis = nc_build1(b, "Add", 2, axis, nc_build1(b, "Mul", 2, negative, nc_build_ints(b, &rank, 1)));
-    nc_value *dims = nc_build1(b, "Slice", 3, nc_build_shape(b, n->in[0]), first, last);
-    nc_value *before = nc_build1(b, "Slice", 3, dims, first, axis);
-    nc_value *behind = nc_build1(b, "Slice", 3, dims, nc_build1(b, "Add", 2, axis, step), last);
-    nc_value *four[4] = {product_of(b, before), nc_build1(b, "Gather", 2, dims, axis), product_of(b, behind),
-                         nc_build_ints(b, &parts, 1)};
-    nc_value *x = nc_build1(b, "Reshape", 2, n->in[0], joined(b, four));
+    nc_value *before, *behind;
+    nc_value *x = nc_dft_flat(b, n->in[0], n->in[2], parts, &before, &behind);
     nc_value *y = transformed(b, n, x, 1, parts == 2);
     if (b->code != NC_OK) return b->code;
     nc_value *shape = nc_build_shape(b, y);
-    nc_value *whole[4] = {before, nc_build1(b, "Gather", 2, shape, step), behind,
-                          nc_build1(b, "Gather", 2, shape, nc_build_ints(b, &made, 1))};
-    out[0] = nc_build1(b, "Reshape", 2, y, joined(b, whole));
+    nc_value *whole[4] = {before, nc_build1(b, "Gather", 2, shape, nc_build_ints(b, (int64_t[]){1}, 1)), behind,
+                          nc_build1(b, "Gather", 2, shape, nc_build_ints(b, (int64_t[]){3}, 1))};
+    out[0] = nc_build1(b, "Reshape", 2, y, nc_dft_joined(b, whole, 4));
     return b->code;
 }
 
@@ -216,6 +158,7 @@ const nc_card nc_card_dft = {.name = "DFT",
                              .infer = dft_infer,
                              .host_in = 3u << 1,
                              .no_grad_in = 3u << 1,
+                             .grad = nc_dft_grad,
                              .decompose = dft_decompose};
 
 /* ---- STFT ---- */
@@ -258,13 +201,13 @@ static nc_value *scalar_int(nc_builder *b, nc_value *v) {
 static nc_code stft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     static const int64_t behind = 1;
     nc_value *x = n->in[0], *step = scalar_int(b, n->in[1]), *window = n->n_in > 2 ? n->in[2] : NULL;
-    nc_value *length = n->n_in > 3 && n->in[3] != NULL ? scalar_int(b, n->in[3]) : dim_of(b, window, 0);
+    nc_value *length = n->n_in > 3 && n->in[3] != NULL ? scalar_int(b, n->in[3]) : nc_dft_dim(b, window, 0);
     if (x->type->rank == 2) x = nc_build1(b, "Unsqueeze", 2, x, nc_build_ints(b, (int64_t[]){2}, 1));
-    nc_value *room = nc_build1(b, "Sub", 2, dim_of(b, x, 1), length);
+    nc_value *room = nc_build1(b, "Sub", 2, nc_dft_dim(b, x, 1), length);
     nc_value *frames = nc_build1(b, "Div", 2, nc_build1(b, "Add", 2, room, step), step);
     nc_value *axes = nc_build_ints(b, &behind, 1);
-    nc_value *first = nc_build1(b, "Unsqueeze", 2, nc_build1(b, "Mul", 2, range_to(b, frames), step), axes);
-    nc_value *at[2] = {x, nc_build1(b, "Add", 2, first, range_to(b, length))};
+    nc_value *first = nc_build1(b, "Unsqueeze", 2, nc_build1(b, "Mul", 2, nc_dft_range(b, frames), step), axes);
+    nc_value *at[2] = {x, nc_build1(b, "Add", 2, first, nc_dft_range(b, length))};
     nc_attr along = {.name = "axis", .kind = NC_A_INT, .i = 1};
     nc_value *y = nc_build_attr1(b, "", "Gather", at, 2, &along, 1); /* [batch, frame, place, part] */
     if (window != NULL) y = nc_build1(b, "Mul", 2, y, nc_build1(b, "Unsqueeze", 2, window, axes));
