@@ -17,6 +17,51 @@ bool nc_value_is_dense(const nc_value *v) {
     return nc_value_is_dense(v->def->in[0]);
 }
 
+static bool packs(const nc_node *n, int i) {
+    const nc_prep *prep = &nc_choice_of(n)->prep;
+    for (int k = 0; k < prep->n_packs; k++)
+        if (prep->pack[k].input == i) return true;
+    return false;
+}
+
+/* What n makes is there for its geometry: who reads it has its bytes packed. */
+static bool is_read_packed(const nc_node *n) {
+    for (int k = 0; k < n->n_out; k++) {
+        const nc_value *v = n->out[k];
+        if (v && (v->n_outputs || v->var)) return false;
+        for (int i = 0; v && i < v->uses.n; i++)
+            if (!nc_reads_packed(v->uses.v[i].node, v->uses.v[i].i)) return false;
+    }
+    return true;
+}
+
+bool nc_reads_packed(const nc_node *n, int i) {
+    return packs(n, i) || (i == 0 && nc_choice_of(n)->view && is_read_packed(n));
+}
+
+static nc_code same_dims(const nc_call *c) {
+    nc_tensor *y = c->out[0];
+    y->data = c->in[0]->data; /* of another type, and never read */
+    nc_dense_strides(y->dims, y->rank, y->strides);
+    return NC_OK;
+}
+
+/* Of a node whose work is done where its result is packed. */
+static const nc_binding packed_binding = {.op = "packed", .domain = "nacre", .kind = NC_K_VIEW, .view = same_dims};
+
+/* Numbers that a node makes of codes for packs alone are made there, once. */
+static void leave_to_packs(const nc_node *n) {
+    const nc_prep *prep = &nc_choice_of(n)->prep;
+    for (int k = 0; k < prep->n_packs; k++) {
+        const nc_node *by = prep->pack[k].by;
+        nc_choice *c = by ? nc_choice_of(by) : NULL;
+        if (!c || c->view || !is_read_packed(by)) continue;
+        c->binding = &packed_binding, c->view = true;
+        c->n_variants = 0;
+        c->prep = (nc_prep){.w = c->prep.w, .arena = c->prep.arena, .node = by, .device = c->prep.device};
+    }
+}
+
 static bool is_transfer(const nc_node *n) {
     return (n->card->traits & NC_COPIES) && n->in[0]->place != n->out[0]->place;
 }
@@ -110,7 +155,7 @@ static nc_code fit_strides(nc_work *w, nc_node *n, const nc_plan_options *o) {
         nc_value *v = n->in[i];
         if (!v || nc_type_is_host(v->type) || nc_value_is_dense(v)) continue;
         if (i < 32 && i < n->n_in && (n->card->dims_only_in >> i & 1)) continue;
-        bool takes = i < 32 && (c->prep.strided_in >> i & 1);
+        bool takes = nc_reads_packed(n, i) || (i < 32 && (c->prep.strided_in >> i & 1));
         if (c->view && i == 0 && (n->card->traits & NC_VIEW_STRIDED)) takes = true;
         if (!takes) NC_TRY(put_copy(w, n, i, o));
     }
@@ -157,6 +202,7 @@ nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o) {
         if (!(n->card->traits & NC_CONTROL)) continue;
         for (int i = 0; i < n->n_subs; i++) NC_TRY(nc_lower_choose(w, n->subs[i].graph, o));
     }
+    for (nc_node *n = g->first; n && !o->no_views; n = n->next) leave_to_packs(n);
     for (nc_node *n = g->first; n; n = n->next) {
         NC_TRY(fit_strides(w, n, o));
         if (o->no_views && nc_choice_of(n)->view) NC_TRY(unview(w, n, o));

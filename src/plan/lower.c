@@ -48,7 +48,9 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_backward(w, m, o));
     NC_TRY(nc_lower_casts(w, m, o));
     NC_TRY(nc_lower_lines(w, m, o));
+    NC_TRY(nc_lower_dropout(w, m, o));
     NC_TRY(nc_lower_residual(w, m, o));
+    NC_TRY(nc_lower_sum_norm(w, m, o));
     NC_TRY(nc_lower_onto(w, m, o));
     NC_TRY(nc_lower_parameters(w, m, o));
     NC_TRY(nc_lower_conv_integer(w, m, o));

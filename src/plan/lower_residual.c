@@ -1,8 +1,8 @@
 /* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, the cast of the
- * sum to a half type, and what that adds up to over the rows, the gradient of a bias, where its place has a kernel for
- * that (nacre.NormGradAdd): in a transformer every norm's gradient is followed by all of these, which would read it
- * three times more and write it twice. It then reads the statistics of the rows that the forward pass found. Comes
- * after lower_casts.c, which leaves the casts that count, and before lower_chain.c.
+ * sum to a half type, dropout of that, and what it adds up to over the rows, the gradient of a bias, where its place
+ * has a kernel for that (nacre.NormGradAdd): in a transformer every norm's gradient is followed by all of these, which
+ * would read it up to four times more and write it three times. It then reads the statistics of the rows that the
+ * forward pass found. Comes after lower_casts.c, which leaves the casts that count, and before lower_chain.c.
  *
  * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y), t = ReduceSum(h, [0]) become
  * y, s, b, h, t = nacre.NormGradAdd<to = 16>(d, x, w, o, m, i), where m and i are of LayerNormalization(x, ...). */
@@ -49,6 +49,12 @@ static nc_node *narrowing(const nc_value *v, const nc_node *n) {
         if (nc_dtype_bytes(c->out[0]->type->elem) == 2) return c;
     }
     return NULL;
+}
+
+/* The dropout that alone reads v. */
+static nc_node *dropout_of(const nc_value *v, const nc_node *n, double *ratio) {
+    nc_node *d = v->uses.n == 1 && !v->n_outputs ? v->uses.v[0].node : NULL;
+    return d && same_site(d, n) && !d->out[0]->var && nc_lower_drops(d, ratio) ? d : NULL;
 }
 
 /* Are these all axes of `rank` but the last? */
@@ -131,19 +137,29 @@ static nc_code take_sum(nc_work *w, nc_node *n, const nc_plan_options *o, nc_nod
     const nc_card *card = &nc_card_norm_grad_add;
     if (!sum || !nc_binding_exists(card, nc_kernels_at(o, n->place), n->in[0]->type->elem)) return NC_OK;
     bool is_short = has_short_rows(n);
-    nc_node *cast = narrowing(sum->out[0], n), *rows = cast && is_short ? sum_of_rows(cast->out[0], n) : NULL;
+    double ratio = 0;
+    nc_node *cast = narrowing(sum->out[0], n), *drop = cast ? dropout_of(cast->out[0], n, &ratio) : NULL;
+    nc_value *narrow = drop ? drop->out[0] : cast ? cast->out[0] : NULL;
+    nc_node *rows = narrow && is_short ? sum_of_rows(narrow, n) : NULL;
     nc_node *forward = is_short ? forward_of(n) : NULL;
     if (forward) NC_TRY(keep_statistics(w, forward));
     nc_builder b = {
         .w = w, .graph = n->graph, .before = n, .stage = n->stage, .place = n->place, .infer = nc_infer_node};
-    nc_value *in[6] = {
-        n->in[0], n->in[1], n->in[2], other, forward ? forward->out[1] : NULL, forward ? forward->out[2] : NULL};
+    nc_value *in[7] = {n->in[0],
+                       n->in[1],
+                       n->in[2],
+                       other,
+                       forward ? forward->out[1] : NULL,
+                       forward ? forward->out[2] : NULL,
+                       drop ? drop->in[3] : NULL};
     bool wanted[5] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL, rows != NULL};
-    nc_attr attrs[5] = {{.name = "to", .kind = NC_A_INT, .i = cast ? (int64_t)cast->out[0]->type->elem : 0}};
-    int n_attrs = 1;
-    for (int i = 0; i < n->n_attrs && n_attrs < 5; i++) attrs[n_attrs++] = n->attrs[i];
-    nc_node *all = nc_build_card(&b, card, in, forward ? 6 : 4, wanted, rows ? 5 : cast ? 4 : 3, attrs, n_attrs);
+    nc_attr attrs[6] = {{.name = "to", .kind = NC_A_INT, .i = cast ? (int64_t)cast->out[0]->type->elem : 0},
+                        {.name = "ratio", .kind = NC_A_FLOAT, .f = (float)ratio}};
+    int n_attrs = drop ? 2 : 1, n_in = drop ? 7 : forward ? 6 : 4;
+    for (int i = 0; i < n->n_attrs && n_attrs < 6; i++) attrs[n_attrs++] = n->attrs[i];
+    nc_node *all = nc_build_card(&b, card, in, n_in, wanted, rows ? 5 : cast ? 4 : 3, attrs, n_attrs);
     if (!all) return b.code;
+    if (drop) all->random_id = drop->random_id;
     put(sum->out[0], all->out[0]);
     for (int i = 1; i < 3; i++)
         if (wanted[i]) put(n->out[i], all->out[i]);
@@ -151,10 +167,9 @@ static nc_code take_sum(nc_work *w, nc_node *n, const nc_plan_options *o, nc_nod
         put(rows->out[0], all->out[4]);
         nc_edit_remove(rows);
     }
-    if (cast) {
-        put(cast->out[0], all->out[3]);
-        nc_edit_remove(cast);
-    }
+    if (cast) put(narrow, all->out[3]);
+    if (drop) nc_edit_remove(drop);
+    if (cast) nc_edit_remove(cast);
     nc_edit_remove(sum);
     nc_edit_remove(n);
     *at = all;

@@ -46,6 +46,19 @@ TEST(lower_residual_takes_the_statistics) {
                                      "nacre.NormGradAdd(d, x, s, o) @device");
 }
 
+/* Of the cast, which nobody else reads; what is added up is then its result. */
+#define DROPPED(outs, more)                                                                             \
+    WIDE "=> (" outs ") <const int64[2] axes = {0, 1}, const float[] u = {0.5}, const bool[] w = {1}, " \
+         "const int64[2] z = {1, 2}> { a = nacre.NormGrad(d, x, s) y = Add(o, a) h = Cast<to = 16>(y) " \
+         "k = nacre.PhiloxDropout(h, u, w, z) @random=3 t = ReduceSum<keepdims = 0>(k, axes) " more "}"
+
+TEST(lower_residual_takes_dropout) {
+    TAKES(DROPPED("y, k, t", ""), "NormGradAdd_21_out, none, none, NormGradAdd_21_out3, NormGradAdd_21_out4 = "
+                                  "nacre.NormGradAdd(d, x, s, o, none, none, 1 2) @device");
+    OPS(DROPPED("y, k, t, h", ""), "NormGradAdd@device PhiloxDropout@device ReduceSum@device");
+    OPS(DROPPED("y, k, t, v", "v = Exp(h) "), "NormGradAdd@device PhiloxDropout@device ReduceSum@device Exp@device");
+}
+
 TEST(lower_residual_leaves_others_alone) {
     OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(p, a) }", "NormGrad@device Add@device");
     OPS(HEAD "(y, a) { a = nacre.NormGrad(d, x, s) y = Add(o, a) }", "NormGrad@device Add@device");

@@ -50,8 +50,9 @@ static void recomputed(model *m) {
     CHECK_INT(model_dump_count(&plain, "lowered", "nacre.PhiloxDropout"), 1);
     for (int i = 0; i < 3; i++) model_option(m, "recompute", names[i]);
     run_twice(m);
-    CHECK_INT(model_dump_count(m, "lowered", "nacre.PhiloxDropout"), 2);
-    CHECK_INT(model_dump_count(m, "lowered", "@random=7"), 2);
+    int draws = strcmp(m->device, "cpu") == 0 ? 2 : 3; /* on a device the gradient draws too: lower_dropout.c */
+    CHECK_INT(model_dump_count(m, "lowered", "nacre.PhiloxDropout"), draws);
+    CHECK_INT(model_dump_count(m, "lowered", "@random=7"), draws);
     CHECK(m->n_bytes == plain.n_bytes && m->n_bytes && memcmp(m->bytes, plain.bytes, m->n_bytes) == 0);
     model_close(&plain);
 }

@@ -1,8 +1,9 @@
-/* cuda/norm.c: launchers of norm.cu and norm_grad.cu, see norm.h. Short rows take a warp each, eight to a block; long
- * ones a block each. */
+/* cuda/norm.c: launchers of norm.cu, norm_sum.cu and norm_grad.cu, see norm.h. Short rows take a warp each, eight to a
+ * block; long ones a block each. */
 #include "kernels/cuda/norm.h"
 
 #include "base/intmath.h"
+#include "kernels/cuda/random.h"
 
 #include <stdio.h>
 
@@ -30,10 +31,10 @@ typedef struct wanted {
 static nc_code find_all(nc_device *d, nck_cuda_text file, const nck_cuda_norm_types *t, nck_cuda_norm *out,
                         const wanted *w, size_t n, nc_diag *diag) {
     NC_TRY(check_types(t, diag));
-    char define[128];
-    snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n#define H %s\n",
+    char define[160];
+    snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n#define H %s\n%s",
              nck_cuda_type_name(t->scale), nck_cuda_type_name(t->y), nck_cuda_type_name(t->dx),
-             nck_cuda_type_name(t->stat), nck_cuda_type_name(narrow_of(t)));
+             nck_cuda_type_name(t->stat), nck_cuda_type_name(narrow_of(t)), t->drops ? "#define DROPOUT\n" : "");
     const size_t bytes[] = {nc_dtype_bytes(t->x), nc_dtype_bytes(t->y), nc_dtype_bytes(t->dx),
                             nc_dtype_bytes(t->scale)};
     size_t least = bytes[0], most = bytes[0];
@@ -49,6 +50,11 @@ static nc_code find_all(nc_device *d, nck_cuda_text file, const nck_cuda_norm_ty
 nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
     const wanted w[] = {{"norm_rows", &out->rows}, {"norm_vectors", &out->vectors}};
     return find_all(d, NCK_CUDA_TEXT_norm, t, out, w, sizeof w / sizeof *w, diag);
+}
+
+nc_code nck_cuda_norm_sum_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
+    const wanted w[] = {{"norm_sum_rows", &out->sum_rows}, {"norm_sum_vectors", &out->sum_vectors}};
+    return find_all(d, NCK_CUDA_TEXT_norm_sum, t, out, w, sizeof w / sizeof *w, diag);
 }
 
 nc_code nck_cuda_norm_grad_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
@@ -81,6 +87,22 @@ nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda
     uintptr_t addresses = (uintptr_t)x | (uintptr_t)y | (uintptr_t)scale | (uintptr_t)bias;
     bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a);
     return launch_rows(at, vectors ? k->vectors : k->rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, args);
+}
+
+nck_cuda_norm_drop nck_cuda_norm_drop_of(const void *state, int64_t node, double ratio) {
+    return (nck_cuda_norm_drop){state, (uint32_t)node, nck_cuda_drop_limit(ratio), 1.0 / (1.0 - ratio)};
+}
+
+nc_code nck_cuda_norm_sum_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a,
+                              const nck_cuda_norm_sum *of, const void *scale, const void *bias, void *y, void *mean,
+                              void *inv_std) {
+    nck_cuda_norm_args copy = *a;
+    nck_cuda_norm_sum sum = *of;
+    void *args[] = {&copy, &sum, &scale, &bias, &y, &mean, &inv_std};
+    uintptr_t addresses = (uintptr_t)sum.part | (uintptr_t)sum.other | (uintptr_t)sum.sum | (uintptr_t)y |
+                          (uintptr_t)scale | (uintptr_t)bias;
+    bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a);
+    return launch_rows(at, vectors ? k->sum_vectors : k->sum_rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, args);
 }
 
 /* Rows of a segment: enough blocks to fill a GPU where one block is a segment, and partial sums that stay small. */
@@ -125,10 +147,11 @@ typedef struct device_dx {
     void *narrow;
     int64_t n_sums;
     const void *mean, *inv_std;
+    nck_cuda_norm_drop drop;
 } device_dx;
 
 static device_dx dx_of(const nck_cuda_norm_grads *to) {
-    return (device_dx){to->dx, to->other, to->narrow, to->narrow_sums ? 3 : 2, to->mean, to->inv_std};
+    return (device_dx){to->dx, to->other, to->narrow, to->narrow_sums ? 3 : 2, to->mean, to->inv_std, to->drop};
 }
 
 /* Rows that a block holds, a vector a thread. */
@@ -147,9 +170,10 @@ static nc_code by_segments(const nck_cuda_norm *k, nck_cuda_at at, const nck_cud
 /* The sums of a narrow gradient that is there, for rows that no block holds: slow. */
 static nc_code sum_narrow(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a,
                           const nck_cuda_norm_grads *to) {
-    nck_cuda_norm_grads out = *to;
+    device_dx from = dx_of(to);
+    void *sums = to->narrow_sums;
     int64_t rows = a->rows, cols = a->cols;
-    void *args[] = {&rows, &cols, &out.dx, &out.narrow_sums};
+    void *args[] = {&rows, &cols, &from, &sums};
     return nck_cuda_launch(at, k->grad_narrow, nck_cuda_blocks(at.device, cols, THREADS), THREADS, args);
 }
 

@@ -1,25 +1,29 @@
 /* cuda/norm_grad.cu: the gradient of norms; see norm.cuh. */
 
 /* Where a gradient of x goes: dx, to which other is added unless that is NULL (it may be dx), and a narrow copy of the
- * sum unless that is NULL. dx may be NULL: there is no such gradient. n_sums: how many sums over rows norm_grad_sums
- * leaves; with 3 the last is that of the narrow one. mean and inv_std (rows): of the forward pass, for norm_grad_sums,
- * or NULL: both are found anew. */
+ * sum, of which some may be dropped, unless that is NULL. dx may be NULL: there is no such gradient. n_sums: how many
+ * sums over rows norm_grad_sums leaves; with 3 the last is that of the narrow one. mean and inv_std (rows): of the
+ * forward pass, for norm_grad_sums, or NULL: both are found anew. */
 struct norm_dx {
     X *dx;
     const X *other;
     H *narrow;
     int64_t n_sums;
     const A *mean, *inv_std;
+    norm_drop drop;
 };
 template <int N> DEVICE vec<X, N> other_at(const norm_dx &to_x, int64_t i) {
     return to_x.other ? vec_at<N>(to_x.other + i) : vec_of<N>(to<X>::put((A)0));
 }
-template <int N> DEVICE vec<H, N> put_dx(const norm_dx &to_x, int64_t i, vec<X, N> d, const vec<X, N> &other) {
+/* kept: of kept_of */
+template <int N>
+DEVICE vec<H, N> put_dx(const norm_dx &to_x, int64_t i, vec<X, N> d, const vec<X, N> &other, uint32_t kept,
+                        const drawn &from) {
     vec<H, N> narrow;
 #pragma unroll
     for (int k = 0; k < N; k++) {
         if (to_x.other) d.e[k] = to<X>::put((A)get(d.e[k]) + (A)get(other.e[k]));
-        narrow.e[k] = to<H>::put((A)get(d.e[k]));
+        narrow.e[k] = dropped(to<H>::put((A)get(d.e[k])), kept >> k & 1, from);
     }
     *(vec<X, N> *)(to_x.dx + i) = d;
     if (to_x.narrow) *(vec<H, N> *)(to_x.narrow + i) = narrow;
@@ -30,6 +34,7 @@ template <int N> DEVICE vec<H, N> put_dx(const norm_dx &to_x, int64_t i, vec<X, 
  * where x is not centred. stats (rows, 2): mean and inv_std, for norm_grad_columns. */
 template <int N>
 DEVICE void grad_all(const norm_args &a, const Y *dy, const S *x, const W *scale, const norm_dx &to_x, A *stats) {
+    drawn draw = drawn_of(to_x.drop);
     for (int64_t row = first_row(); row < a.rows; row += row_step()) {
         row_held<N, S> hx;
         row_held<N, Y> hd;
@@ -64,7 +69,8 @@ DEVICE void grad_all(const norm_args &a, const Y *dy, const S *x, const W *scale
                 A g = (A)get(e.e[i]) * (A)get(by.e[i]), h = ((A)get(v.e[i]) - mean) * inv_std;
                 to_dx.e[i] = to<X>::put((g - ahead - h * along) * inv_std);
             }
-            put_dx<N>(to_x, row * a.cols + c, to_dx, other_at<N>(to_x, row * a.cols + c));
+            int64_t i = row * a.cols + c;
+            put_dx<N>(to_x, i, to_dx, other_at<N>(to_x, i), kept_of<N>(to_x.drop, draw, i), draw);
         });
     }
 }
@@ -129,6 +135,7 @@ DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *
     __shared__ A warps[3][2][MOST_WARPS][2]; /* of each sum, of rows in turn: one barrier parts them */
     int64_t c = threadIdx.x * (int64_t)N, row = blockIdx.x * segment, end = min(a.rows, row + segment);
     bool mine = c < a.cols;
+    drawn draw = drawn_of(to_x.drop);
     vec<W, N> by = vec_of<N>(to<W>::put((A)0));
     vec<S, N> next_v = vec_of<N>(to<S>::put((A)0));
     vec<Y, N> next_d = vec_of<N>(to<Y>::put((A)0));
@@ -150,6 +157,7 @@ DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *
             next_v = vec_at<N>(x + (row + 1) * a.cols + c), next_d = vec_at<N>(dy + (row + 1) * a.cols + c);
         vec<X, N> other = vec_of<N>(to<X>::put((A)0));
         if (mine && to_x.dx) other = other_at<N>(to_x, row * a.cols + c);
+        uint32_t kept = kept_of<N>(to_x.drop, draw, row * a.cols + c);
         A means[2] = {0, 0}, h[N], g[N];
         if (!to_x.mean) m = moments_of<N>(a, mine, v, warps[0][row & 1], warps[1][row & 1]);
 #pragma unroll
@@ -169,7 +177,7 @@ DEVICE void sums_all(const norm_args &a, int64_t segment, const Y *dy, const S *
 #pragma unroll
         for (int i = 0; i < N; i++) to_dx.e[i] = to<X>::put((g[i] - ahead - h[i] * along) * m.inv_std);
         if (!mine) continue;
-        vec<H, N> narrow = put_dx<N>(to_x, row * a.cols + c, to_dx, other);
+        vec<H, N> narrow = put_dx<N>(to_x, row * a.cols + c, to_dx, other, kept, draw);
 #pragma unroll
         for (int i = 0; i < N; i++) sum[2][i] += (A)get(narrow.e[i]);
     }
@@ -239,11 +247,13 @@ extern "C" __global__ void norm_grad_columns_4(norm_args a, int64_t segment, con
 }
 
 /* The gradient of x, as norm_grad_rows left it, made narrow and added up over the rows: a column a thread. */
-extern "C" __global__ __launch_bounds__(256) void norm_grad_narrow(int64_t rows, int64_t cols, const X *dx, H *sums) {
+extern "C" __global__ __launch_bounds__(256) void norm_grad_narrow(int64_t rows, int64_t cols, norm_dx to_x, H *sums) {
     wait_for_earlier();
+    drawn draw = drawn_of(to_x.drop);
     for (int64_t c = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; c < cols; c += gridDim.x * (int64_t)blockDim.x) {
         A sum = 0;
-        for (int64_t row = 0; row < rows; row++) sum += (A)get(to<H>::put((A)get(dx[row * cols + c])));
+        for (int64_t i = c; i < rows * cols; i += cols)
+            sum += (A)get(dropped(to<H>::put((A)get(to_x.dx[i])), kept_of<1>(to_x.drop, draw, i), draw));
         sums[c] = to<H>::put(sum);
     }
 }

@@ -20,7 +20,7 @@ __asm__(".section .rodata\n"
         ".previous\n");
 extern const uint8_t nck_cuda_packed[], nck_cuda_packed_end[];
 
-enum { ROOM = 1 << 18, END_OF_TEXT = 1 }; /* ROOM: for all texts; were it too small, text_test.c would tell */
+enum { ROOM = 5 << 16, END_OF_TEXT = 1 }; /* ROOM: for all texts; were it too small, text_test.c would tell */
 
 static char room[ROOM];
 static const char *texts[NCK_CUDA_N_TEXTS];
@@ -84,6 +84,7 @@ static const struct {
     HEAD(pool, window),
     HEAD(pool_max, window),
     HEAD(norm, norm_head),
+    HEAD(norm_sum, norm_head),
     HEAD(norm_grad, norm_head),
     HEAD(attention, attention_head),
     HEAD(attention_plain, attention_head),
@@ -94,6 +95,9 @@ static const struct {
     HEAD(attention_bulk, attention_head),
     HEAD(attention_bulk, attention_few_head),
     HEAD(attention_bulk, bulk),
+    HEAD(attention_mma, attention_head),
+    HEAD(attention_mma, attention_few_head),
+    HEAD(attention_mma, bulk),
     HEAD(gemv, gemv_head),
     HEAD(gemv_bulk, bulk),
     HEAD(gemv_bulk, gemv_head),

@@ -144,8 +144,9 @@ static nc_code norm_grad_decompose(nc_builder *b, const nc_node *n, nc_value **o
     return b->code;
 }
 
-/* dX of NormGrad and another value; the sum in another type too, and what that adds up to over the rows. The mean and
- * the inverse deviation of X's rows are what the forward pass found: kernels may take them or find them anew. */
+/* dX of NormGrad and another value; the sum in another type too, with a State after dropout by `ratio`, which draws as
+ * the node of the same random id did, and what that adds up to over the rows. The mean and the inverse deviation of X's
+ * rows are what the forward pass found: kernels may take them or find them anew. */
 static nc_code norm_grad_add_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 1), *scale = nc_in(c, 2);
     int axis = 0;
@@ -178,6 +179,7 @@ static nc_code norm_grad_add_decompose(nc_builder *b, const nc_node *n, nc_value
     out[0] = nc_build1(b, "Add", 2, nc_build_cast(b, d->out[0], n->in[3]->type->elem), n->in[3]);
     if (n->n_out < 4) return b->code;
     nc_value *narrow = nc_build_cast(b, out[0], (nc_dtype)nc_attr_int(n, "to"));
+    if (n->n_in > 6) narrow = nc_norm_dropped(b, n, narrow, n->in[6]);
     if (n->out[3] != NULL) out[3] = narrow;
     if (n->n_out < 5 || n->out[4] == NULL) return b->code;
     int axis = 0;
@@ -218,10 +220,10 @@ static const nc_op_version grad_versions[] = {
 static const nc_op_version grad_add_versions[] = {
     {.since = 1,
      IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL},
-        {"Mean", T_FLOAT, OPTIONAL}, {"InvStdDev", T_FLOAT, OPTIONAL}),
+        {"Mean", T_FLOAT, OPTIONAL}, {"InvStdDev", T_FLOAT, OPTIONAL}, {"State", T_I64, OPTIONAL}),
      OUT({"Sum", SAME(3)}, {"dScale", SAME(2), OPTIONAL}, {"dB", SAME(2), OPTIONAL}, {"Narrow", T_FLOAT_ALL, OPTIONAL},
          {"NarrowSums", T_FLOAT_ALL, OPTIONAL}),
-     ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1), A_INT("to", 0))},
+     ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1), A_INT("to", 0), A_FLOAT("ratio", 0))},
     {0}};
 
 const nc_card nc_card_layer_normalization = {.name = "LayerNormalization",

@@ -33,7 +33,10 @@ NC_MUST nc_code nc_norm_rank(nc_builder *b, const nc_node *n, int least, int *ra
  * their types tell. */
 bool nc_norm_fits_rows(const nc_node *n, const char **why);
 
-/* The gradient of a normalization of rows, and its form that adds dX to another value. */
-extern const nc_card nc_card_norm_grad, nc_card_norm_grad_add;
+/* v after dropout by n's ratio, with n's random id; v itself where there is no state. */
+nc_value *nc_norm_dropped(nc_builder *b, const nc_node *n, nc_value *v, nc_value *state);
+
+/* The gradient of a normalization of rows, and its form that adds dX to another value; the norm of a sum. */
+extern const nc_card nc_card_norm_grad, nc_card_norm_grad_add, nc_card_sum_norm;
 
 #endif

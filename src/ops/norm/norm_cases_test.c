@@ -27,7 +27,17 @@
         {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 } \
     }
 
-extern const nc_case nc_norm_cases[];
+extern /* With dropout on the way; the last input is the random state. */
+#define GRAD_DROPPED(dims, cols)                                                                                      \
+    "<opset: \"\" 22, \"nacre\" 1> g (float16[" dims "] d, float[" dims "] x, float[" cols "] s, float[" dims "] o, " \
+    "int64[2] z) => (a, b, c, h, t) "                                                                                 \
+    "{ a, b, c, h, t = nacre.NormGradAdd<to = 10, ratio = 0.25>(d, x, s, o, , , z) @random=7 }"
+#define SUM_NORM(type, dims, cols, attrs, state)                                                                       \
+    "<opset: \"\" 22, \"nacre\" 1> g (" type "[" dims "] x, float[" dims "] o, float[" cols "] s, float[" cols "] b, " \
+    "int64[2] z) => (y, m, i, a, e) "                                                                                  \
+    "{ y, m, i, a = nacre.SumNorm<" attrs ">(x, o, s, b" state ") @random=7 e = Identity(z) }"
+
+    const nc_case nc_norm_cases[];
 const nc_case nc_norm_cases[] = {
     {"layer", BIASED("LayerNormalization", "float[n,3,7]", "float[7]", "float[7]")},
     {"layer_axis", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[3,5]", "float[3,5]")},
@@ -134,6 +144,23 @@ const nc_case nc_norm_cases[] = {
     {"norm_grad_add_sums_of_nothing",
      "<opset: \"\" 22, \"nacre\" 1> g (float[0,8] d, float[0,8] x, float[8] s, float[0,8] o) => (a, h, t) "
      "{ a, , , h, t = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_dropped", GRAD_DROPPED("5,37,96", "96"), VALUE},
+    {"norm_grad_add_dropped_odd", GRAD_DROPPED("3,9,7", "7"), VALUE},
+    {"norm_grad_add_dropped_long", GRAD_DROPPED("3,1200", "1200"), VALUE},
+    {"norm_grad_add_dropped_too_long", GRAD_DROPPED("3,2500", "2500"), VALUE},
+    {"norm_grad_add_dropped_of_nothing", GRAD_DROPPED("0,8", "8"), VALUE},
+    {"sum_norm", SUM_NORM("float16", "5,37,96", "96", "to = 10, ratio = 0.25", ", z"), VALUE},
+    {"sum_norm_odd", SUM_NORM("bfloat16", "5,7", "7", "to = 16, ratio = 0.25", ", z"), VALUE},
+    {"sum_norm_of_floats", SUM_NORM("float", "9,36", "36", "ratio = 0.5", ", z"), VALUE},
+    {"sum_norm_of_all", SUM_NORM("float16", "9,1024", "1024", "to = 10", ""), VALUE},
+    {"sum_norm_long", SUM_NORM("float16", "3,9000", "9000", "to = 10, ratio = 0.25", ", z"), VALUE},
+    {"sum_norm_long_odd", SUM_NORM("float16", "3,2501", "2501", "to = 10, ratio = 0.25", ", z"), VALUE},
+    {"sum_norm_of_none", SUM_NORM("float16", "9,40", "40", "to = 10, ratio = 1.0", ", z"), VALUE},
+    {"sum_norm_no_rows", SUM_NORM("float16", "0,8", "8", "to = 10, ratio = 0.25", ", z"), VALUE},
+    {"sum_norm_plain",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[9,40] x, float[9,40] o, float[40] s) => (y, a) "
+     "{ y, , , a = nacre.SumNorm<epsilon = 0.5, to = 1>(x, o, s) }",
      VALUE},
     {"norm_grad_no_rows",
      "<opset: \"\" 22, \"nacre\" 1> g (float[0,8] d, float[0,8] x, float[8] s) => (a, b, c) "

@@ -8,17 +8,20 @@
 
 typedef struct norm {
     nc_norm_how how;
+    double ratio; /* of dropout */
+    int64_t node; /* the random id that it draws with */
     nck_cuda_norm kernel;
 } norm;
 
 static nc_dtype type_of(const nc_value *v) { return v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED; }
 
-/* Scale and bias are of one type; x, y and their gradients may each have another. */
+/* Scale and bias are of one type; x, y and their gradients may each have another. A random state is none of them. */
 static bool norm_fits(const nc_node *n, const char **why) {
     nc_dtype wide = nck_cuda_accumulator(type_of(n->in[0]));
     *why = "operands are summed in several types";
     for (int i = 1; i < n->n_in; i++)
-        if (n->in[i] != NULL && nck_cuda_accumulator(type_of(n->in[i])) != wide) return false;
+        if (type_of(n->in[i]) != NC_INT64 && n->in[i] != NULL && nck_cuda_accumulator(type_of(n->in[i])) != wide)
+            return false;
     const nc_dtype y = type_of(n->out[0]);
     return y == NC_UNDEFINED || nck_cuda_accumulator(y) == wide;
 }
@@ -38,11 +41,17 @@ static nck_cuda_norm_types types_of(const nc_node *n, nc_norm_kind kind) {
         return (nck_cuda_norm_types){
             .x = scale, .scale = type_of(n->in[2]), .y = x, .dx = dx, .stat = scale, .narrow = narrow};
     }
+    if (kind == NC_NORM_OF_SUM)
+        return (nck_cuda_norm_types){
+            .x = scale, .scale = type_of(n->in[2]), .y = y, .dx = x, .stat = NC_FLOAT, .narrow = NC_UNDEFINED};
     nck_cuda_norm_types t = {.x = x, .scale = scale, .y = y != NC_UNDEFINED ? y : scale, .dx = x, .stat = x};
     for (int i = 1; i < n->n_out; i++)
         if (n->out[i] != NULL) t.stat = type_of(n->out[i]);
     return t;
 }
+
+static nc_code (*const prepares[])(nc_device *, const nck_cuda_norm_types *, nck_cuda_norm *, nc_diag *) = {
+    nck_cuda_norm_prepare, nck_cuda_norm_sum_prepare, nck_cuda_norm_grad_prepare};
 
 static nc_code norm_prepare(nc_prep *p) {
     const nc_node *n = p->node;
@@ -50,11 +59,13 @@ static nc_code norm_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     const nc_norm_kind kind = *(const nc_norm_kind *)p->own;
     s->how = nc_norm_read(n, kind);
-    const nck_cuda_norm_types t = types_of(n, kind);
-    NC_TRY((kind == NC_NORM_GRADIENT ? nck_cuda_norm_grad_prepare : nck_cuda_norm_prepare)(p->device, &t, &s->kernel,
-                                                                                           &p->w->diag));
+    s->ratio = nc_attr_float(n, "ratio");
+    s->node = n->random_id;
+    nck_cuda_norm_types t = types_of(n, kind);
+    t.drops = n->n_in > 0 && type_of(n->in[n->n_in - 1]) == NC_INT64;
+    NC_TRY(prepares[kind == NC_NORM_GRADIENT ? 2 : kind == NC_NORM_OF_SUM](p->device, &t, &s->kernel, &p->w->diag));
     p->state = s;
-    if (kind != NC_NORM_GRADIENT && t.x == t.y) p->over[0] = 1;
+    if (kind != NC_NORM_GRADIENT && kind != NC_NORM_OF_SUM && t.x == t.y) p->over[0] = 1;
     if (kind == NC_NORM_GRADIENT && n->n_in > 3) p->over[0] = 1u << 3;
     return NC_OK;
 }
@@ -91,6 +102,21 @@ static nc_code layer_run(const nc_call *c) {
                              a.center ? second : first);
 }
 
+static nck_cuda_norm_drop drop_of(const nc_call *c, int i_state) {
+    const norm *s = c->state;
+    return nck_cuda_norm_drop_of(data_of(c->in, c->n_in, i_state), s->node, s->ratio);
+}
+
+static nc_code sum_run(const nc_call *c) {
+    const norm *s = c->state;
+    const nc_tensor *bias = given(c->in, c->n_in, 3);
+    nck_cuda_norm_args a;
+    NC_TRY(layer_args(c, c->in[1], c->in[2], bias, &a));
+    const nck_cuda_norm_sum of = {c->in[0]->data, c->in[1]->data, c->out[3]->data, drop_of(c, 4)};
+    return nck_cuda_norm_sum_run(&s->kernel, nck_cuda_at_call(c), &a, &of, c->in[2]->data,
+                                 bias != NULL ? bias->data : NULL, c->out[0]->data, c->out[1]->data, c->out[2]->data);
+}
+
 static size_t grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const nc_tensor *x = &in[1];
     int axis = nc_norm_axis(&((const norm *)state)->how, x);
@@ -109,7 +135,8 @@ static nc_code grad_run(const nc_call *c) {
                                     .narrow = data_of(c->out, c->n_out, 3),
                                     .narrow_sums = data_of(c->out, c->n_out, 4),
                                     .dscale = data_of(c->out, c->n_out, 1),
-                                    .dbias = data_of(c->out, c->n_out, 2)};
+                                    .dbias = data_of(c->out, c->n_out, 2),
+                                    .drop = drop_of(c, 6)};
     return nck_cuda_norm_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->in[1]->data, c->in[2]->data,
                                   &to, c->workspace);
 }
@@ -143,6 +170,7 @@ const nc_binding nc_norm_cuda[] = {
     {ROW("NormGrad", norm_fits, NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run,
      .half_in = 3, .half_out = 1},
     {ROW("NormGradAdd", norm_fits, NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run},
+    {ROW("SumNorm", norm_fits, NC_NORM_OF_SUM), .domain = "nacre", .run = sum_run},
     {ROW("InstanceNormalization", layer_fits, NC_NORM_CENTERED), .run = groups_run},
     {ROW("GroupNormalization", layer_fits, NC_NORM_BY_GROUP), .run = groups_run},
     {0}};

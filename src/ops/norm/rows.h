@@ -8,6 +8,7 @@
 typedef enum nc_norm_kind {
     NC_NORM_CENTERED,
     NC_NORM_UNCENTERED,
+    NC_NORM_OF_SUM,
     NC_NORM_GRADIENT,
     NC_NORM_BY_GROUP,
     NC_NORM_BY_BATCH,
