@@ -768,6 +768,19 @@ CUDA(few_queries) {
     compare(d, ATTEND("float", "[1,1,1,1]", "[1,1,1,1]", "", "is_causal = 0", ""), (draws){.odd = true}, f32);
 }
 
+/* One query whose heads share keys, in tiles of rows that are whole and not; ends of keys within a tile. */
+CUDA(heads_that_share_keys) {
+    nc_tolerance f16 = nc_tol_device_f16, bf16 = nc_tol_device_bf16;
+    compare(d, ATTEND("float16", "[1,8,1,64]", "[1,1,4000,64]", "", "is_causal = 0", ""), (draws){0}, f16);
+    compare(d, ATTEND("bfloat16", "[2,10,1,128]", "[2,2,333,128]", ", int64[2] n", "is_causal = 0", ", , , , n"),
+            (draws){.int_limit = 333}, bf16);
+    compare(d, ATTEND("float16", "[1,32,1,64]", "[1,2,130,64]", ", float16[32,1,130] m", "softcap = 2.0", ", m"),
+            (draws){0}, f16);
+    compare(d, ATTEND("bfloat16", "[3,18,1,64]", "[3,2,150,64]", ", bool[3,1,1,150] m", "scale = 0.3", ", m"),
+            (draws){0}, bf16);
+    compare(d, ATTEND("float16", "[1,4,1,128]", "[1,1,140,128]", "", "is_causal = 1", ""), (draws){.odd = true}, f16);
+}
+
 CUDA(casts) {
     compare(d, GRAPH("(float[1001] x) => (y) { y = Cast<to = 10>(x) }"), (draws){.odd = true}, exact);
     compare(d, GRAPH("(float16[33,7] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.odd = true, .transposed = 1}, exact);

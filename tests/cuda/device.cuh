@@ -209,6 +209,11 @@ static inline void sincospi(double x, double *s, double *c) {
     *s = __builtin_sin(3.14159265358979323846 * x);
     *c = __builtin_cos(3.14159265358979323846 * x);
 }
+static inline void sincospif(float x, float *s, float *c) {
+    double sine, cosine;
+    sincospi(x, &sine, &cosine);
+    *s = (float)sine, *c = (float)cosine;
+}
 static inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 static inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

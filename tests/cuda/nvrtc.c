@@ -247,6 +247,7 @@ static int run_compiler(const char *source, const char *object, const char *log)
                     (char *)(uintptr_t)source,
                     "-lm",
                     "-lc",
+                    "-lgcc", /* counts of bits, where the processor is not said to have them */
                     NULL};
     posix_spawn_file_actions_t to_log;
     pid_t pid;

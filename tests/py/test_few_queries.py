@@ -47,7 +47,7 @@ def attended(q, caches, length):
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("heads, kv, size, rows, n", [
     (8, 2, 64, 1300, 1), (16, 1, 64, 2600, 1), (4, 4, 128, 1050, 1), (3, 3, 80, 300, 1), (2, 1, 256, 700, 1),
-    (4, 2, 16, 1100, 1), (8, 2, 64, 1300, 5), (2, 2, 128, 600, 3)])
+    (4, 2, 16, 1100, 1), (8, 2, 64, 1300, 5), (2, 2, 128, 600, 3), (32, 4, 64, 600, 1), (6, 1, 128, 3100, 1)])
 def test_caches_in_place(provider, heads, kv, size, rows, n):
     rng = np.random.default_rng(size + n)
     weights = {f"w{c}": (rng.standard_normal((WIDTH, m * size), np.float32) / 4).astype(np.float16)
@@ -59,9 +59,11 @@ def test_caches_in_place(provider, heads, kv, size, rows, n):
     s = nacre.InferenceSession(model(weights, heads, kv, size, rows, n).SerializeToString(), options, providers=[how])
     caches = [np.zeros((kv, rows, size), np.float16) for _ in "kv"]
     steps = [(0, n), (130, 140 + n), (rows - 2, rows), (rows + 3, rows), (rows // 2, rows // 2 + n), (290, 291),
-             (rows - 1, rows)]
+             (rows - 1, rows), (rows - 5, 20), (15, rows - 6)]
     for at, length in steps:
         x, u = (rng.standard_normal((1, m, WIDTH), np.float32).astype(np.float16) for m in (1, n))
+        if at == rows - 5:  # behind the length, which nobody sees
+            u[:] = np.nan
         y, = s.run(["y"], {"x": x, "u": u, "at": np.int64([at]), "length": np.int64([length])})
         q, k, v = ((a[0].astype(np.float32) @ weights[w].astype(np.float32)).astype(np.float16)
                    for a, w in ((x, "wq"), (u, "wk"), (u, "wv")))

@@ -1,6 +1,6 @@
 /* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each
  * element type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and
- * a line with its entry points. Read by tests/py/test_cuda_text.py. */
+ * a line with its entry points; "name@90" is there for sm_90 and newer alone. Read by tests/py/test_cuda_text.py. */
 #include "kernels/cuda/attention_few.h"
 #include "kernels/cuda/attention_grad.h"
 #include "kernels/cuda/chain.h"
@@ -44,8 +44,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det det_grad inverse");
-        print_file(NCK_CUDA_TEXT_dft, floats[i], i == 1 ? "#define T double\n" : "#define T float\n",
-                   "dft_load dft_multiply dft_store dft_pass_2 dft_pass_4 dft_pass_8 dft_pass_16");
+        print_file(NCK_CUDA_TEXT_dft, floats[i], i == 1 ? "#define T double\n" : "#define T float\n", "dft_pass_run");
         print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
                    "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter scatter_lines scatter_put");
@@ -63,7 +62,7 @@ static void print_files(void) {
                    "sample sample_words sample_begins sample_dx sample_dgrid");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
-                   "resize_back_between resize_back_last resize_pick resize_outside");
+                   "resize_back_between resize_back_last resize_pick resize_table resize_outside");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], i == 3 ? "#define W float\n#define X bf16\n" : "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
                    "scores_grad");
@@ -75,12 +74,16 @@ static void print_files(void) {
             : i == 2 ? "#define W float\n#define Y f16\n#define X bf16\n#define M bf16\n#define H bf16\n"
                      : "";
         print_file(NCK_CUDA_TEXT_norm, floats[i], norm_types, "norm_rows norm_vectors");
+        print_file(NCK_CUDA_TEXT_norm_sum, floats[i], i % 2 ? "#define DROPOUT\n" : norm_types,
+                   "norm_sum_rows norm_sum_vectors");
+        print_file(NCK_CUDA_TEXT_norm_grad, floats[i], "#define DROPOUT\n", "norm_grad_sums norm_grad_narrow");
         print_file(NCK_CUDA_TEXT_norm_grad, floats[i], norm_types,
                    "norm_grad_rows norm_grad_vectors norm_grad_sums norm_grad_columns norm_grad_columns_4 "
                    "norm_grad_narrow norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns gemv_narrow gemv_rows");
-        if (floats[i] == NC_FLOAT16 || floats[i] == NC_BFLOAT16) print_file(NCK_CUDA_TEXT_gemv_bulk, floats[i], "", "");
+        if (floats[i] == NC_FLOAT16 || floats[i] == NC_BFLOAT16)
+            print_file(NCK_CUDA_TEXT_gemv_bulk, floats[i], "", "gemv_bulk@90");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
@@ -146,7 +149,10 @@ static void print_attention_few(void) {
         nc_dtype mask = i == 0 ? NC_UNDEFINED : i == 1 ? NC_BOOL : types[i];
         nck_cuda_attn_few_define(256 >> i, mask, i == 2, 1 << (i < 2 ? i : 2), define, sizeof define);
         print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few attend_splits");
-        print_file(NCK_CUDA_TEXT_attention_bulk, types[i], define, "");
+        print_file(NCK_CUDA_TEXT_attention_bulk, types[i], define, "attend_bulk@90");
+        if (types[i] == NC_FLOAT) continue;
+        nck_cuda_attn_few_define(i == 1 ? 128 : 64, mask, i == 1, i == 0 ? 16 : 8, define, sizeof define);
+        print_file(NCK_CUDA_TEXT_attention_mma, types[i], define, "attend_mma@90");
     }
 }
 
@@ -189,7 +195,8 @@ static void print_gemv(void) {
         nc_text define = {0};
         nck_cuda_gemv_define(&define, i % 3 != 1, i % 3 != 0 ? &p : NULL);
         if (types[i / 3] != NC_FLOAT)
-            print_file(NCK_CUDA_TEXT_gemv_bulk, types[i / 3], define.failed ? "#error out of memory\n" : define.s, "");
+            print_file(NCK_CUDA_TEXT_gemv_bulk, types[i / 3], define.failed ? "#error out of memory\n" : define.s,
+                       "gemv_bulk@90");
         print_file(NCK_CUDA_TEXT_gemv, types[i / 3], define.failed ? "#error out of memory\n" : define.s,
                    "gemv_columns gemv_narrow gemv_rows");
         nc_text_release(&define);

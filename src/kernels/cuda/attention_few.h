@@ -26,6 +26,8 @@ typedef struct nck_cuda_attn_few {
     nc_dtype type;
     int64_t rows; /* of a block: queries of the heads that share keys */
     nc_function *attend, *splits, *bulk; /* bulk NULL: the GPU does not copy by itself */
+    nc_function *mma; /* one query whose heads share keys, on tensor cores; NULL: none is known of */
+    int64_t mma_rows, mma_cols; /* rows that it has room for; columns of q, k and v */
 } nck_cuda_attn_few;
 
 /* Text that stands in front of the kernel's; rows: of a block. */

@@ -33,7 +33,7 @@ typedef struct gemv_args {
 /* Mirrors bulk_args in gemv_bulk.cu. */
 typedef struct bulk_args {
     gemv_args g;
-    _Alignas(128) uint64_t map[NCK_CUDA_GEMV_PARTS][16];
+    nck_cuda_map map[NCK_CUDA_GEMV_PARTS];
 } bulk_args;
 
 void nck_cuda_gemv_define(nc_text *out, bool normed, const nck_tile_prog *formulas) {
@@ -120,16 +120,6 @@ static bool is_bulk(const nck_cuda_gemv *k, const nck_cuda_gemm_args *g, int n) 
     return true;
 }
 
-/* B as what copies of boxes of it need. */
-static nc_code describe_boxes(const gemv_part *p, int64_t K, void *map, nc_diag *diag) {
-    enum { WORDS_OF_2 = 1, RANK = 2, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
-    const uint64_t dims[RANK] = {(uint64_t)p->N, (uint64_t)K}, strides[1] = {(uint64_t)p->step * 2};
-    const uint32_t box[RANK] = {BOX, BOX}, steps[RANK] = {1, 1};
-    return nc_cuda_check(nc_cuda_api_get()->cuTensorMapEncodeTiled(map, WORDS_OF_2, RANK, (void *)(uintptr_t)p->b, dims,
-                                                                   strides, box, steps, 0, SWIZZLE_128, PROMOTE_128, 0),
-                         "cuTensorMapEncodeTiled", diag);
-}
-
 /* Shares of K, a function of dims alone: as few as leave less than a tenth of the multiprocessors of today's GPUs
  * without work in the last turn, or the best; several turns only of long shares. */
 static int64_t bulk_splits(int64_t blocks, int64_t K) {
@@ -148,7 +138,9 @@ static nc_code run_bulk(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_g
     int64_t blocks, boxes = nc_ceil_div(g->K, BOX), rows;
     bulk_args a = {.g = args_of(g, n, paired, true, BOX, &blocks)};
     if (how != NULL) a.g.scale = how->scale, a.g.epsilon = how->epsilon;
-    for (int i = 0; i < n; i++) NC_TRY(describe_boxes(&a.g.part[i], g->K, a.map[i], at.diag));
+    for (int i = 0; i < n; i++)
+        NC_TRY(nck_cuda_describe_boxes(g[i].b.data, 2, (int64_t[]){g[i].N, g->K}, &g[i].b.rs, (uint32_t[]){BOX, BOX},
+                                       &a.map[i], at.diag));
     a.g.n_splits = bulk_splits(blocks, g->K);
     a.g.opens = nc_cuda_captures_itself();
     rows = nc_ceil_div(boxes, a.g.n_splits) * BOX;

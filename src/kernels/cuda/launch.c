@@ -29,6 +29,19 @@ nck_cuda_site nck_cuda_site_of(const nc_call *c) {
     return s;
 }
 
+nc_code nck_cuda_describe_boxes(const void *data, int rank, const int64_t *dims, const int64_t *strides,
+                                const uint32_t *box, nck_cuda_map *out, nc_diag *diag) {
+    enum { WORDS_OF_2 = 1, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
+    static const uint32_t steps[NCK_CUDA_MAX_BOX_RANK] = {1, 1, 1, 1};
+    uint64_t sizes[NCK_CUDA_MAX_BOX_RANK] = {0}, apart[NCK_CUDA_MAX_BOX_RANK] = {0};
+    for (int i = 0; i < rank; i++) sizes[i] = (uint64_t)dims[i];
+    for (int i = 0; i + 1 < rank; i++) apart[i] = (uint64_t)strides[i] * 2;
+    return nc_cuda_check(nc_cuda_api_get()->cuTensorMapEncodeTiled(out->words, WORDS_OF_2, (uint32_t)rank,
+                                                                   (void *)(uintptr_t)data, sizes, apart, box, steps, 0,
+                                                                   SWIZZLE_128, PROMOTE_128, 0),
+                         "cuTensorMapEncodeTiled", diag);
+}
+
 nck_cuda_walk nck_cuda_walk_of(int rank, const int64_t *dims, const int64_t *strides0, const int64_t *strides1) {
     nck_cuda_walk w = {0};
     memcpy(w.dims, dims, (size_t)rank * sizeof *dims);

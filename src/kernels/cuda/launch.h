@@ -42,6 +42,15 @@ typedef struct nck_cuda_site {
 } nck_cuda_site;
 nck_cuda_site nck_cuda_site_of(const nc_call *c);
 
+/* A tensor of halves in device memory, as copies of boxes of it by the GPU need it; innermost dim first. Strides in
+ * elements, of all but that one. */
+enum { NCK_CUDA_MAX_BOX_RANK = 4 };
+typedef struct nck_cuda_map {
+    _Alignas(128) uint64_t words[16];
+} nck_cuda_map;
+NC_MUST nc_code nck_cuda_describe_boxes(const void *data, int rank, const int64_t *dims, const int64_t *strides,
+                                        const uint32_t *box, nck_cuda_map *out, nc_diag *diag);
+
 /* The function `entry` of the file for element type t. `define` (may be NULL) is text put in front of the file. */
 NC_MUST nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *define, const char *entry,
                               nc_function **out, nc_diag *diag);
