@@ -3,13 +3,14 @@
 
 #include "base/intmath.h"
 
-/* Elements of a part, of a line side by side and of others; lines up to SHORT are not cut. */
-enum { THREADS = 256, PART = 2048, COLUMN = 256, SHORT = 1024 };
+/* Elements of a part, of a line side by side and of others; lines up to SHORT are not cut. MOST_PARTS: of a line side
+ * by side whose best is looked for. */
+enum { THREADS = 256, PART = 4096, COLUMN = 256, SHORT = 1024, MOST_PARTS = 1024 };
 
 /* Mirrors line_args of along.cu. */
 typedef struct line_args {
     int64_t outer, C, inner;
-    int first, second, reverse, unused;
+    int first, second, reverse, each;
 } line_args;
 
 nc_code nck_cuda_along_prepare(nc_device *d, nc_dtype t, nck_cuda_along *out, nc_diag *diag) {
@@ -34,6 +35,7 @@ static line_args lines_of(const nc_tensor *x, int axis, bool first, bool second,
     line_args p = {.outer = 1, .C = x->dims[axis], .inner = 1, .first = first, .second = second, .reverse = reverse};
     for (int k = 0; k < x->rank; k++)
         if (k != axis) *(k < axis ? &p.outer : &p.inner) *= x->dims[k];
+    p.each = p.inner == 1 ? PART : COLUMN;
     return p;
 }
 
@@ -46,7 +48,7 @@ static nc_code launch(nck_cuda_at at, nc_function *f, line_args p, const void *x
 /* Parts of a line; 0: it is not cut, and belongs to a warp. */
 static int64_t n_parts(const line_args *p) {
     if (p->inner == 1 && p->C <= SHORT) return 0;
-    return nc_ceil_div(p->C, p->inner == 1 ? PART : COLUMN);
+    return nc_ceil_div(p->C, p->each);
 }
 
 static uint32_t part_blocks(nck_cuda_at at, const line_args *p, int64_t parts) {
@@ -59,15 +61,16 @@ size_t nck_cuda_along_workspace(int64_t n) { return (size_t)(n / (COLUMN / 2) + 
 nc_code nck_cuda_arg_run(const nck_cuda_along *k, nck_cuda_at at, const nc_tensor *x, int axis, bool smallest,
                          bool last, void *workspace, void *out) {
     line_args p = lines_of(x, axis, smallest, last, false);
+    if (p.inner == 1) p.each *= (int)nc_max64(1, nc_ceil_div(p.C, (int64_t)PART * MOST_PARTS));
     int64_t parts = n_parts(&p);
     const void *from = x->data;
     void *places = parts == 1 ? out : workspace, *args[] = {&p, &parts, &from, &places, &out};
     if (parts == 0) return launch(at, k->arg, p, x->data, out);
     NC_TRY(nck_cuda_launch(at, k->arg_parts, part_blocks(at, &p, parts), THREADS, args));
-    nc_dim3 grid = {nck_cuda_blocks(at.device, p.outer * p.inner, 8), 1, 1};
-    return parts == 1 ? NC_OK
-                      : at.device->table->launch_function(at.device, at.stream, k->arg_join, grid, (nc_dim3){32, 8, 1},
-                                                          0, args, at.diag);
+    if (parts == 1) return NC_OK;
+    nc_dim3 block = p.inner == 1 ? (nc_dim3){THREADS, 1, 1} : (nc_dim3){32, 8, 1};
+    nc_dim3 grid = {nck_cuda_blocks(at.device, p.outer * p.inner, block.y), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, k->arg_join, grid, block, 0, args, at.diag);
 }
 
 nc_code nck_cuda_cumulate_run(const nck_cuda_along *k, nck_cuda_at at, const nc_tensor *x, int axis, bool product,

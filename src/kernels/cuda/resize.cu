@@ -1,7 +1,8 @@
-/* cuda/resize.cu: one axis of a dense tensor (outer, lines, inner) resized: every output line is a weighted sum of a
- * few input lines. Which, and with what weights, follows from the same formulas as kernels/cpu/vision/resize_table.c
- * has, here for each element anew. Passes between two axes keep numbers in A. U, of the element's size, is defined in
- * front: nearest moves elements of any type. */
+/* cuda/resize.cu: axes of a dense tensor resized: every output line is a weighted sum of a few input lines. Which, and
+ * with what weights, follows from the same formulas as kernels/cpu/vision/resize_table.c has: forward they are worked
+ * out once into tables, and two axes that lie side by side are one pass; backward each element works out its own, axis
+ * by axis. Passes between keep numbers in A. U, of the element's size, is defined in front: nearest moves elements of
+ * any type. */
 #ifndef U
 #define U uint32_t
 #endif
@@ -17,6 +18,7 @@ enum {
 };
 enum { PREFER_FLOOR, PREFER_CEIL, DOWN, UP };
 
+/* (outer, in, inner) to (outer, out, inner) */
 struct resize_axis { /* mirrors resize_axis of resize.c */
     int64_t outer, in, out, inner;
     double scale, width, cubic_a, roi[2]; /* width: of the resized axis, which need not be whole */
@@ -92,16 +94,98 @@ DEVICE double weight_of(const resize_axis &a, const seen &s, int64_t line) {
     return weight_at(a, (double)line - s.x) / s.by;
 }
 
-template <class X, class Y> DEVICE void forward(const resize_axis &a, const X *x, Y *y) {
-    for (int64_t i = first_item(); i < a.outer * a.out * a.inner; i += item_step()) {
-        int64_t row = i / a.inner, e = i - row * a.inner, o = row / a.out;
-        seen s = lines_at(a, row - o * a.out);
-        const X *from = x + o * a.in * a.inner + e;
-        A sum = 0;
-        for (int k = 0; k < a.taps; k++)
-            sum += (A)weight_of(a, s, s.first + k) * to<A>::put(get(from[clamped(s.first + k, a.in) * a.inner]));
-        y[i] = to<Y>::put(sum);
+/* first (out), weight (out, taps): the lines that each output line sees, those outside of the input standing for its
+ * edges. */
+extern "C" __global__ void resize_table(resize_axis a, int64_t *first, A *weight) {
+    for (int64_t i = first_item(); i < a.out; i += item_step()) {
+        seen s = lines_at(a, i);
+        first[i] = s.first;
+        for (int k = 0; k < a.taps; k++) weight[i * a.taps + k] = (A)weight_of(a, s, s.first + k);
     }
+}
+
+/* (outer, in, in, inner) to (outer, out, out, inner), with the tables of both axes; taps[0] is 0 where there is only
+ * the second. Mirrors resize_axes of resize.c. */
+struct resize_axes {
+    int64_t outer, in[2], out[2], inner;
+    const int64_t *first[2];
+    const A *weight[2];
+    int taps[2];
+};
+
+/* N: the taps of every axis there is, where known. */
+template <int N, class X> DEVICE A sum_along(const resize_axes &a, const X *x, int64_t j) {
+    int taps = N ? N : a.taps[1];
+    int64_t first = a.first[1][j];
+    A sum = 0;
+#pragma unroll
+    for (int k = 0; k < taps; k++)
+        sum += a.weight[1][j * taps + k] * to<A>::put(get(x[clamped(first + k, a.in[1]) * a.inner]));
+    return sum;
+}
+template <int N, class X> DEVICE A sum_of(const resize_axes &a, const X *x, int64_t i, int64_t j) {
+    if (a.taps[0] == 0) return sum_along<N>(a, x, j);
+    int taps = N ? N : a.taps[0];
+    int64_t first = a.first[0][i];
+    A sum = 0;
+#pragma unroll
+    for (int k = 0; k < taps; k++)
+        sum += a.weight[0][i * taps + k] * sum_along<N>(a, x + clamped(first + k, a.in[0]) * a.in[1] * a.inner, j);
+    return sum;
+}
+
+/* TOGETHER: elements that a thread has under way at once. */
+struct by_sum_of_2 {
+    enum { TOGETHER = 2 };
+    template <class X> static DEVICE A of(const resize_axes &a, const X *x, int64_t i, int64_t j) {
+        return sum_of<2>(a, x, i, j);
+    }
+};
+struct by_sum_of_4 {
+    enum { TOGETHER = 1 };
+    template <class X> static DEVICE A of(const resize_axes &a, const X *x, int64_t i, int64_t j) {
+        return sum_of<4>(a, x, i, j);
+    }
+};
+struct by_sum {
+    enum { TOGETHER = 1 };
+    template <class X> static DEVICE A of(const resize_axes &a, const X *x, int64_t i, int64_t j) {
+        return sum_of<0>(a, x, i, j);
+    }
+};
+struct by_move {
+    enum { TOGETHER = TURNS };
+    template <class X> static DEVICE X of(const resize_axes &a, const X *x, int64_t i, int64_t j) {
+        int64_t line = a.taps[0] ? a.first[0][i] : 0;
+        return x[(line * a.in[1] + a.first[1][j]) * a.inner];
+    }
+};
+
+/* Rows of the table are (outer, out), columns (out, inner). */
+template <class F, class X, class Y>
+DEVICE void walk_tiles(const resize_axes &a, int64_t across, int64_t tiles, const X *x, Y *y) {
+    int64_t rows = a.outer * a.out[0], columns = a.out[1] * a.inner;
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        tile_place p = tile_at(tile, across);
+        if (p.row >= rows) continue;
+        int64_t o = quotient(p.row, a.out[0]), i = p.row - o * a.out[0];
+        const X *from = x + o * a.in[0] * a.in[1] * a.inner;
+#pragma unroll F::TOGETHER
+        for (int k = 0; k < TURNS; k++) {
+            int64_t c = p.column + k * blockDim.x, j = a.inner == 1 ? c : quotient(c, a.inner);
+            if (c < columns) y[p.row * columns + c] = to<Y>::put(F::of(a, from + c - j * a.inner, i, j));
+        }
+    }
+}
+template <class X, class Y>
+DEVICE void forward(const resize_axes &a, int64_t across, int64_t tiles, const X *x, Y *y) {
+    bool alike = a.taps[0] == 0 || a.taps[0] == a.taps[1];
+    if (alike && a.taps[1] == 2)
+        walk_tiles<by_sum_of_2>(a, across, tiles, x, y);
+    else if (alike && a.taps[1] == 4)
+        walk_tiles<by_sum_of_4>(a, across, tiles, x, y);
+    else
+        walk_tiles<by_sum>(a, across, tiles, x, y);
 }
 
 /* Does output line j see no line before i? Places grow with j, but in crops, which may be turned round. */
@@ -136,10 +220,18 @@ template <class X, class Y> DEVICE void backward(const resize_axis &a, const X *
     }
 }
 
-extern "C" __global__ void resize_only(resize_axis a, const S *__restrict__ x, S *y) { forward(a, x, y); }
-extern "C" __global__ void resize_first(resize_axis a, const S *__restrict__ x, A *y) { forward(a, x, y); }
-extern "C" __global__ void resize_between(resize_axis a, const A *__restrict__ x, A *y) { forward(a, x, y); }
-extern "C" __global__ void resize_last(resize_axis a, const A *__restrict__ x, S *y) { forward(a, x, y); }
+extern "C" __global__ void resize_only(resize_axes a, int64_t across, int64_t tiles, const S *__restrict__ x, S *y) {
+    forward(a, across, tiles, x, y);
+}
+extern "C" __global__ void resize_first(resize_axes a, int64_t across, int64_t tiles, const S *__restrict__ x, A *y) {
+    forward(a, across, tiles, x, y);
+}
+extern "C" __global__ void resize_between(resize_axes a, int64_t across, int64_t tiles, const A *__restrict__ x, A *y) {
+    forward(a, across, tiles, x, y);
+}
+extern "C" __global__ void resize_last(resize_axes a, int64_t across, int64_t tiles, const A *__restrict__ x, S *y) {
+    forward(a, across, tiles, x, y);
+}
 extern "C" __global__ void resize_back_only(resize_axis a, const S *__restrict__ x, S *y) { backward(a, x, y); }
 extern "C" __global__ void resize_back_first(resize_axis a, const S *__restrict__ x, A *y) { backward(a, x, y); }
 extern "C" __global__ void resize_back_between(resize_axis a, const A *__restrict__ x, A *y) { backward(a, x, y); }
@@ -151,10 +243,6 @@ extern "C" __global__ void resize_outside(resize_axis a, uint64_t value, U *y) {
         if (is_outside(a, place_at(a, i / a.inner % a.out))) y[i] = (U)value;
 }
 
-extern "C" __global__ void resize_pick(resize_axis a, const U *__restrict__ x, U *y) {
-    for (int64_t i = first_item(); i < a.outer * a.out * a.inner; i += item_step()) {
-        int64_t row = i / a.inner, o = row / a.out;
-        int64_t line = nearest_line(a, place_at(a, row - o * a.out));
-        y[i] = x[(o * a.in + line) * a.inner + i - row * a.inner];
-    }
+extern "C" __global__ void resize_pick(resize_axes a, int64_t across, int64_t tiles, const U *__restrict__ x, U *y) {
+    walk_tiles<by_move>(a, across, tiles, x, y);
 }

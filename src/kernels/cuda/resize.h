@@ -1,4 +1,4 @@
-/* cuda/resize.h: resizing along several axes (kernels/cpu/vision/resize.h), one after the other, the innermost first,
+/* cuda/resize.h: resizing along several axes (kernels/cpu/vision/resize.h), one or two at a time, the innermost first,
  * with numbers between two axes in the type of sums; nearest moves elements of any type. */
 #ifndef NCK_CUDA_RESIZE_H
 #define NCK_CUDA_RESIZE_H
@@ -17,9 +17,10 @@ typedef enum nck_cuda_resize_pass {
 typedef struct nck_cuda_resize {
     nc_dtype type;
     nc_function *pass[4]; /* by nck_cuda_resize_pass; moves: the first alone */
+    nc_function *table; /* forward */
     nc_function *outside;
     nck_cuda_move move; /* where no axis changes */
-    bool moves;
+    bool moves, gradient;
 } nck_cuda_resize;
 
 /* moves: mode nearest, no gradient. Else floats. */

@@ -130,6 +130,14 @@ DEVICE void bins_at(const region &g, int axis, int64_t line, int64_t bins, int64
     if (far < (double)bins) to = far < 0 ? 0 : (int64_t)far + 1;
 }
 
+/* No line of an axis outside of [from, to] sees a bin: rounded outwards. */
+DEVICE void lines_seen(const region &g, int axis, int64_t bins, int64_t size, int &from, int &to) {
+    bool known = g.bin[axis] > 0;
+    double first = g.at[1 - axis], last = first + (double)bins * g.bin[axis];
+    from = known ? (int)fmax(first - 2, -1.0) : -1;
+    to = known ? (int)fmin(last + 3, (double)size) : (int)size;
+}
+
 /* Means: a thread has a pixel of ROI_CHANNELS planes of dx, and looks through all regions in their order. A sample is
  * seen by lines and columns apart from each other, so a bin's share is their product. Blocks of 256. */
 enum { ROI_CHANNELS = 16, ROI_HELD = 64 };
@@ -138,6 +146,7 @@ extern "C" __global__ __launch_bounds__(256) void roi_align_dx(roi_args a, const
                                                                const S *__restrict__ dy, S *dx) {
     __shared__ region held[ROI_HELD];
     __shared__ int64_t images[ROI_HELD];
+    __shared__ int top_of[ROI_HELD], bottom_of[ROI_HELD], left_of[ROI_HELD], right_of[ROI_HELD];
     int64_t parts = (a.C + ROI_CHANNELS - 1) / ROI_CHANNELS, pixels = a.H * a.W, n = a.images * parts * pixels;
     for (int64_t start = blockIdx.x * (int64_t)blockDim.x; start < n; start += item_step()) {
         int64_t item = start + threadIdx.x, row = item / pixels, image = row / parts, c = row % parts * ROI_CHANNELS;
@@ -148,12 +157,16 @@ extern "C" __global__ __launch_bounds__(256) void roi_align_dx(roi_args a, const
             if (threadIdx.x < ROI_HELD && first + threadIdx.x < a.regions) {
                 held[threadIdx.x] = region_of(a, rois, first + threadIdx.x);
                 images[threadIdx.x] = samples(held[threadIdx.x]) > 0 ? batch[first + threadIdx.x] : -1;
+                lines_seen(held[threadIdx.x], 0, a.h, a.H, top_of[threadIdx.x], bottom_of[threadIdx.x]);
+                lines_seen(held[threadIdx.x], 1, a.w, a.W, left_of[threadIdx.x], right_of[threadIdx.x]);
             }
             __syncthreads();
             for (int k = 0; k < ROI_HELD && first + k < a.regions && item < n; k++) {
                 const region &g = held[k];
                 int64_t top, bottom, left, right;
-                if (images[k] != image) continue;
+                if (images[k] != image || line < top_of[k] || line > bottom_of[k] || column < left_of[k] ||
+                    column > right_of[k])
+                    continue;
                 bins_at(g, 0, line, a.h, top, bottom);
                 bins_at(g, 1, column, a.w, left, right);
                 for (int64_t i = top; left < right && i < bottom; i++) {

@@ -1,6 +1,7 @@
 /* ops/matmul/einsum_parts.c: Einsum in simple ops, for devices without a kernel for it. Diagonals come first; then the
  * operands are joined from the left, two at a time: labels that nothing behind needs are summed, those that only one of
- * the two has by themselves, those of both by a MatMul whose batch is the labels of both that stay. */
+ * the two has by themselves, those of both by a MatMul whose batch is the labels of both that stay. Where neither has
+ * a label alone such products were of one row and one column: numbers are multiplied where they lie, and summed. */
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/matmul/einsum.h"
@@ -120,6 +121,19 @@ static nc_code need_equal(const joining *j, const labelled *a, const labelled *b
     NC_FAIL(j->b->w, NC_E_UNSUPPORTED, "its pieces need sizes of summed labels that are known to be equal");
 }
 
+/* Of operands of the same labels, floats: products are summed, those of the half types in float, and rounded once. */
+static nc_code sum_products(const joining *j, const labelled *a, const labelled *b, labelled *out) {
+    nc_builder *g = j->b;
+    nc_dtype t = a->v->type->elem, wide = t == NC_DOUBLE ? t : NC_FLOAT;
+    int64_t axes[NC_MAX_RANK];
+    int n = 0;
+    for (int k = 0; k < a->t.rank; k++)
+        if (!j->later[a->t.label[k]]) axes[n++] = k;
+    nc_value *x = nc_build_cast(g, a->v, wide), *y = nc_build_cast(g, ordered(g, b, &a->t), wide);
+    out->v = nc_build_cast(g, nc_build_reduce_sum(g, nc_build1(g, "Mul", 2, x, y), axes, n, false), t);
+    return g->code;
+}
+
 /* out: batch, labels of a alone, labels of b alone. */
 static nc_code multiply(const joining *j, const labelled *a, const labelled *b, labelled *out) {
     nc_builder *g = j->b;
@@ -127,6 +141,8 @@ static nc_code multiply(const joining *j, const labelled *a, const labelled *b, 
     int n_batch = pick(j, &a->t, &b->t, BATCH, &out->t), n_left = pick(j, &a->t, &b->t, ALONE, &out->t);
     int n_right = pick(j, &b->t, &a->t, ALONE, &out->t), n_sum = pick(j, &a->t, &b->t, SUMMED, &summed);
     for (int k = 0; k < summed.rank; k++) NC_TRY(need_equal(j, a, b, summed.label[k]));
+    bool floats = (NC_BIT(a->v->type->elem) & T_FLOAT_ALL) != 0;
+    if (n_sum > 0 && n_left + n_right == 0 && floats) return sum_products(j, a, b, out);
     for (int k = 0; k < n_batch + n_left; k++) left.label[left.rank++] = out->t.label[k];
     for (int k = 0; k < n_batch; k++) right.label[right.rank++] = out->t.label[k];
     for (int k = 0; k < n_sum; k++) left.label[left.rank++] = right.label[right.rank++] = summed.label[k];

@@ -46,6 +46,10 @@ const nc_case nc_vision_cases[] = {
     RESIZE("resize_linear_antialias", "1,2,9,8", DOWN, "mode = \"linear\", antialias = 1"),
     RESIZE("resize_cubic", "1,1,5,6", UP, "mode = \"cubic\""),
     RESIZE("resize_cubic_inside", "1,1,9,8", DOWN, "mode = \"cubic\", antialias = 1, exclude_outside = 1"),
+    RESIZE("resize_five_axes", "2,3,2,3,2", "<const float [5] s = {1.5, 2, 0.6, 1.4, 2}>", "mode = \"linear\""),
+    RESIZE("resize_nearest_five_axes", "2,3,2,3,2", "<const float [5] s = {1.5, 2, 0.6, 1.4, 2}>",
+           "mode = \"nearest\""),
+    RESIZE("resize_cubic_apart", "3,2,4", "<const float [3] s = {2, 1, 1.6}>", "mode = \"cubic\""),
     {"resize_sizes",
      G "(float[1,2,5,4] x) => (y) <const int64[2] z = {7, 3}> { y = Resize<mode = \"linear\", axes = [2, -1]>(x, , , "
        "z) }",
