@@ -24,7 +24,7 @@ typedef struct nc_pack {
     int input;
     const nc_value *of; /* the constant behind the input, which `fill` reads; NULL: the input itself is one */
     const nc_node *by;  /* first makes numbers of `of`, done once for the pack; NULL: they lie there */
-    const char *form; /* kernel, version, ISA and layout: "gemm_b/1/neon/f32" */
+    const char *form;   /* kernel, version, ISA and layout: "gemm_b/1/neon/f32" */
     size_t bytes;
     nc_code (*fill)(const void *state, const nc_tensor *src, void *dst); /* src may be unaligned; dst is host memory */
 } nc_pack;
@@ -91,7 +91,8 @@ typedef struct nc_binding {
     /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
      * stand beside it (plan/lower_casts.c). */
     uint8_t half_in, half_out;
-    nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
+    bool half_through; /* input 0 and output 0, both of one half type: what it adds up is f32 nevertheless */
+    nc_types types;    /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
     const void *own; /* what tells this row from the others that prepare serves; of the type that prepare expects */

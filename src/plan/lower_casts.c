@@ -1,6 +1,6 @@
 /* plan/lower_casts.c: half precision costs no passes of its own where a kernel reads and writes half types by itself
- * (half_in and half_out of its row): a Cast to f32 in front of it and one from f32 behind it go. Comes before
- * lower_chain.c, which takes the other casts in. */
+ * (half_in, half_out and half_through of its row): a Cast to f32 in front of it and one from f32 behind it go. Comes
+ * before lower_chain.c, which takes the other casts in. */
 #include "ops/binding.h"
 #include "ops/build.h"
 #include "ops/lane.h"
@@ -48,24 +48,42 @@ static nc_code free_types(nc_work *w, nc_node *n) {
     return NC_OK;
 }
 
+static void take_widening(nc_node *n, int i, nc_node *c) {
+    nc_edit_set_in(n, i, c->in[0]);
+    if (is_free(c->out[0])) nc_edit_remove(c);
+}
+
+static void take_narrowing(nc_node *n, int i, nc_node *c) {
+    n->out[i]->type = c->out[0]->type;
+    nc_edit_replace(c->out[0], n->out[i]);
+    nc_edit_remove(c);
+}
+
+/* Both casts of a node that may be of the half type as a whole, or none. */
+static void take_both(nc_node *n) {
+    nc_node *in = widening(n->in[0], n), *out = narrowing(n->out[0], n);
+    if (!in || !out || in->in[0]->type->elem != out->out[0]->type->elem) return;
+    if (!nc_types_take(n->version->in[0].types, NC_BIT(out->out[0]->type->elem))) return;
+    take_widening(n, 0, in);
+    take_narrowing(n, 0, out);
+}
+
 static nc_code take_casts(nc_work *w, nc_node *n, const nc_plan_options *o) {
     const nc_binding *row = nc_binding_find(n, nc_kernels_at(o, n->place), NULL, 0);
-    if (n->recompute || !row || !(row->half_in | row->half_out)) return NC_OK;
+    if (n->recompute || !row) return NC_OK;
+    if (row->half_through) take_both(n);
     bool any = false;
     for (int i = 0; i < n->n_in && i < 8; i++) {
         nc_node *c = row->half_in >> i & 1 ? widening(n->in[i], n) : NULL;
         if (!c) continue;
         any = true;
-        nc_edit_set_in(n, i, c->in[0]);
-        if (is_free(c->out[0])) nc_edit_remove(c);
+        take_widening(n, i, c);
     }
     for (int i = 0; i < n->n_out && i < 8; i++) {
         nc_node *c = row->half_out >> i & 1 ? narrowing(n->out[i], n) : NULL;
         if (!c) continue;
         any = true;
-        n->out[i]->type = c->out[0]->type;
-        nc_edit_replace(c->out[0], n->out[i]);
-        nc_edit_remove(c);
+        take_narrowing(n, i, c);
     }
     return any ? free_types(w, n) : NC_OK;
 }

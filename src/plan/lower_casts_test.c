@@ -33,6 +33,22 @@ TEST(lower_casts_around_losses) {
           "nacre.CrossEntropyGrad(d, x, l, none, SoftmaxCrossEntropyLoss_5_out2) @device");
 }
 
+/* Means and pools are of the half type as a whole; the sums are f32 in either form. */
+TEST(lower_casts_around_means) {
+    CASTS("(float16[n,8] x) => (y) { a = Cast<to = 1>(x) b = ReduceMean<keepdims = 1>(a) y = Cast<to = 10>(b) }",
+          "b = ReduceMean(x) @device");
+    CASTS("(float16[1,8,9,9] x) => (y) { a = Cast<to = 1>(x) b = AveragePool<kernel_shape = [3, 3]>(a) "
+          "y = Cast<to = 10>(b) }",
+          "b = AveragePool(x) @device");
+    CASTS("(float16[n,8] x) => (y) { a = Cast<to = 1>(x) b = ReduceMean<keepdims = 1>(a) y = Cast<to = 16>(b) }",
+          "a = Cast(x) @device; b = ReduceMean(a) @device; y = Cast(b) @device");
+    CASTS("(float16[n,8] x) => (y, b) { a = Cast<to = 1>(x) b = ReduceMean<keepdims = 1>(a) y = Cast<to = 10>(b) }",
+          "a = Cast(x) @device; b = ReduceMean(a) @device; y = Cast(b) @device");
+    CASTS("(float16[n,8] x) => (y, c) { a = Cast<to = 1>(x) b = ReduceMax<keepdims = 1>(a) y = Cast<to = 10>(b) "
+          "c = Exp(a) }",
+          "a = Cast(x) @device; b = ReduceMax(x) @device; c = Exp(a) @device");
+}
+
 /* The CPU's kernels take what their cards say. */
 TEST(lower_casts_leaves_the_host_alone) {
     LOWERS("(bfloat16[n,8] x, float[8] s) => (y) { a = Cast<to = 1>(x) y = LayerNormalization(a, s) }", nc_lower_casts,

@@ -58,8 +58,8 @@ const nc_binding nc_pool_cuda[] = {
      .types = T_FLOAT_ALL | NC_BIT(NC_INT8) | NC_BIT(NC_UINT8),
      POOL(NC_POOL_GREATEST),
      .run = max_run},
-    {.op = "AveragePool", .types = T_FLOAT_ALL, POOL(NC_POOL_MEANS), .run = average_run},
+    {.op = "AveragePool", .types = T_FLOAT_ALL, POOL(NC_POOL_MEANS), .run = average_run, .half_through = true},
     {.op = "SumPool", .domain = "nacre", .types = T_FLOAT_ALL, POOL(NC_POOL_SUMS), .run = average_run},
-    {.op = "LpPool", .types = T_FLOAT_ALL, POOL(NC_POOL_MEANS), .run = lp_run},
+    {.op = "LpPool", .types = T_FLOAT_ALL, POOL(NC_POOL_MEANS), .run = lp_run, .half_through = true},
     {.op = "AveragePoolGrad", .domain = "nacre", .types = T_FLOAT_ALL, POOL(NC_POOL_GRADIENT), .run = average_grad_run},
     {0}};

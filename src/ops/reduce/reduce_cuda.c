@@ -91,7 +91,7 @@ static nc_code sum_to_run(const nc_call *c) {
 #define PLACE(op_of) \
     .fits = reduce_fits, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
 #define ROW(name, op_of) \
-    { .op = name, PLACE(op_of), .run = reduce_run }
+    { .op = name, PLACE(op_of), .run = reduce_run, .half_through = true }
 #define ARG(name, row)                                                                                                \
     {                                                                                                                 \
         .op = name, .fits = nc_along_cuda_fits, .workspace = nc_along_cuda_workspace, .prepare = nc_arg_cuda_prepare, \
