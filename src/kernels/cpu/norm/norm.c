@@ -4,6 +4,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/isa_narrow.h"
+#include "kernels/cpu/norm/norm_columns.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -34,8 +35,11 @@ void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
 
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool) {
     nck_norm_channels copy = *a;
-    nc_parallel(nc_pool_for(pool, a->N * a->C * a->size), a->N * a->C,
-                a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);
+    if (a->size == 1)
+        nck_norm_columns(a, pool);
+    else
+        nc_parallel(nc_pool_for(pool, a->N * a->C * a->size), a->N * a->C,
+                    a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);
 }
 
 /* ---- statistics ---- */
@@ -52,6 +56,10 @@ typedef struct norm_stats {
 
 void nck_channel_stats(nc_dtype type, int64_t N, int64_t C, int64_t S, const void *x, void *mean, void *var,
                        nc_pool *pool) {
+    if (S == 1) {
+        nck_column_stats(type, N, C, x, mean, var, pool);
+        return;
+    }
     norm_stats s = {.table = nck_isa_get()->reduce, .N = N, .C = C, .S = S, .x = x, .mean = mean, .var = var};
     nc_parallel(nc_pool_for(pool, N * C * S), C, type == NC_FLOAT ? norm_stats_f32 : norm_stats_f64, &s);
 }

@@ -6,6 +6,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/norm/norm_columns.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -22,6 +23,10 @@ typedef struct channels_job {
 #include "kernels/cpu/per_float.inc"
 
 void nck_norm_channels_grad(const nck_norm_channels_back *a, nc_pool *pool) {
+    if (a->size == 1) {
+        nck_norm_columns_grad(a, pool);
+        return;
+    }
     channels_job j = {.a = a, .table = nck_isa_get()->reduce};
     nc_parallel(nc_pool_for(pool, a->N * a->C * a->size), a->C,
                 a->type == NC_FLOAT ? channel_grad_f32 : channel_grad_f64, &j);
