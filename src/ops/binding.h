@@ -87,12 +87,13 @@ typedef struct nc_binding {
     const char *op, *domain; /* domain NULL: ai.onnx */
     int16_t since, until;    /* first and last opset version of the op it serves; 0: all, no end */
     uint8_t kind;            /* nc_kernel_kind */
-    bool sized;              /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
+    bool sized : 1;          /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
+    /* Input 0 and output 0 may both be of one half type, as below: what it adds up is f32 nevertheless. */
+    bool half_through : 1;
     /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
      * stand beside it (plan/lower_casts.c). */
     uint8_t half_in, half_out;
-    bool half_through; /* input 0 and output 0, both of one half type: what it adds up is f32 nevertheless */
-    nc_types types;    /* element types of input 0 (of output 0 for ops without inputs); 0: any */
+    nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
     const void *own; /* what tells this row from the others that prepare serves; of the type that prepare expects */

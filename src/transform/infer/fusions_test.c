@@ -295,6 +295,27 @@ TEST(batch_normalization_goes_into_conv) {
         "{\n  c = Conv(x, Conv_7_weight, Conv_7_bias)\n  y = Exp(c)\n}\n");
 }
 
+#define BATCHED                                                                                                       \
+    "<const float[1,2] k = {2, 4}, const float[2] s = {3, 1}, const float[2] t = {5, 7}, const float[2] m = {1, 2}, " \
+    "const float[2] v = {9, 4}, const int64[2] r = {-1, 2}> { "
+
+TEST(batch_normalization_goes_into_rows_of_a_product) {
+    BECOMES("(float[n,5,1] x) => (y) " BATCHED "float[n,5,2] c = MatMul(x, k); float[q,2] f = Reshape(c, r); "
+            "float[q,2] z = BatchNormalization<epsilon = 0.0>(f, s, t, m, v); y = Exp(z) }",
+            "weights dead_code",
+            "=> (float[q,2] y)\n<const int64[2] r = {-1, 2},\n const float[1,2] MatMul_7_weight = {2, 2},\n const "
+            "float[2] MatMul_7_bias = {4, 6}>\n{\n  c = MatMul(x, MatMul_7_weight)\n  Add_17_out = Add(c, "
+            "MatMul_7_bias)\n  f = Reshape(Add_17_out, r)\n  y = Exp(f)\n}\n");
+    /* channels that are no columns, rows that somebody else reads */
+    LEAVES("<opset: \"\" 17> g (float[n,5,1] x) => (z)",
+           BATCHED "float[n,5,2] c = MatMul(x, k); float[2,p] f = Reshape(c, r); "
+                   "float[2,p] z = BatchNormalization(f, s, t, m, v) }",
+           "weights dead_code", 3, 3);
+    LEAVES("<opset: \"\" 17> g (float[q,1] x) => (z, c)",
+           BATCHED "float[q,2] c = MatMul(x, k); float[q,2] z = BatchNormalization(c, s, t, m, v) }",
+           "weights dead_code", 3, 2);
+}
+
 TEST(scales_and_shifts_go_into_weights) {
     BECOMES("(float[n,1,h,w] x) => (y) <const float[2,1,1,1] k = {2, 4}, const float[2,1,1] s = {0.5, 2}, "
             "const float[] t = {1}> { float[n,2,h,w] c = Conv(x, k); d = Mul(c, s); e = Sub(d, t); y = Exp(e) }",

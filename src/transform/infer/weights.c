@@ -1,7 +1,7 @@
 /* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv, a ConvTranspose of
  * one group or a Gemm with constant weights goes into weights and bias: BatchNormalization with running statistics, and
  * Mul, Div, Add, Sub by a constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in
- * double and rounded once. */
+ * double and rounded once. BatchNormalization of the rows of a MatMul goes into its weights and an Add. */
 #include "ops/norm/batch.h"
 #include "transform/rewrite.h"
 #include "transform/transform.h"
@@ -14,6 +14,8 @@ typedef struct linear {
     nc_node *node;
     int64_t channels, outer, inner;
 } linear;
+
+enum { ADD_BROADCASTS = 7 }; /* the first opset whose Add has no attributes */
 
 typedef struct affine {
     double *scale, *shift; /* per channel */
@@ -167,20 +169,59 @@ static bool is_tame(const affine *a, int64_t channels) {
     return true;
 }
 
+/* Behind a MatMul, which has no bias: Add, in front of who reads it. */
+static nc_code shift_rows(nc_work *w, const linear *l, const affine *a) {
+    nc_node *p = l->node;
+    nc_dtype t = p->in[1]->lit->dtype;
+    const nc_use reader = p->out[0]->uses.v[0];
+    void *data = nc_arena_array(&w->scratch, (size_t)l->channels, sizeof(double));
+    NC_NEED(w, data);
+    for (int64_t c = 0; c < l->channels; c++) store(t, data, c, a->shift[c]);
+    const nc_literal *made = nc_edit_literal(p->graph->model, t, 1, &l->channels, data);
+    const char *name = nc_arena_printf(&w->scratch, "%s_bias", p->name);
+    NC_NEED(w, made);
+    NC_NEED(w, name);
+    nc_value *in[] = {p->out[0], nc_edit_const(p->graph, name, made)}, *sum = NULL;
+    NC_NEED(w, in[1]);
+    NC_TRY(nc_rewrite_insert(w, p->next, "Add", in, 2, NULL, 0, p->out[0]->type, &sum));
+    nc_edit_set_in(reader.node, reader.i, sum);
+    return NC_OK;
+}
+
+static const nc_dim *last_dim(const nc_value *v) {
+    return nc_rewrite_tensor(v) && v->type->rank > 0 ? v->type->dims[v->type->rank - 1] : NULL;
+}
+
+/* The MatMul with constant weights whose rows v has, whatever the dims in front of the last. */
+static bool find_rows(const nc_value *v, linear *l) {
+    nc_node *p = NULL;
+    for (; nc_rewrite_only(v) && !(p = nc_rewrite_def(v, "MatMul")); v = p->in[0]) {
+        p = nc_rewrite_def(v, "Reshape") ? nc_rewrite_def(v, "Reshape") : nc_rewrite_def(v, "Flatten");
+        if (p == NULL || !nc_rewrite_free(p) || !last_dim(v) || last_dim(v) != last_dim(p->in[0])) return false;
+    }
+    if (p == NULL || !nc_rewrite_only(v) || !nc_rewrite_free(p) || !is_plain(p->in[1]) || p->in[1]->lit->rank != 2)
+        return false;
+    const int64_t *dims = p->in[1]->lit->dims;
+    *l = (linear){.node = p, .channels = dims[1], .outer = dims[0], .inner = 1};
+    return last_dim(v) != NULL && dims[0] > 0 && dims[1] > 0 && nc_model_opset(p->graph->model, "") >= ADD_BROADCASTS;
+}
+
 static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
     linear l;
     affine a;
     *done = false;
-    if (!find_linear(n->in[i], &l) || !nc_rewrite_can_skip(n, n->in[i])) return NC_OK;
+    bool batch = nc_rewrite_is(n, "BatchNormalization"), bias = find_linear(n->in[i], &l);
+    if (!nc_rewrite_can_skip(n, n->in[i])) return NC_OK;
+    if (!bias && (!batch || !nc_rewrite_tensor(n->in[0]) || n->in[0]->type->rank != 2 || !find_rows(n->in[0], &l)))
+        return NC_OK;
     a.scale = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.scale);
     a.shift = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.shift);
     NC_NEED(w, a.scale);
     NC_NEED(w, a.shift);
-    bool batch = nc_rewrite_is(n, "BatchNormalization");
     if (batch ? i != 0 || !read_batch(n, &l, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
     if (!is_tame(&a, l.channels)) return NC_OK;
     if (a.scales) NC_TRY(scale_weights(w, &l, &a));
-    NC_TRY(shift_bias(w, &l, &a));
+    NC_TRY(bias ? shift_bias(w, &l, &a) : shift_rows(w, &l, &a));
     nc_rewrite_skip(n, n->in[i]);
     *done = true;
     return NC_OK;
