@@ -114,18 +114,18 @@ static nc_code set_const(nc_work *w, nc_node *p, int i, const nc_literal *l) {
     return NC_OK;
 }
 
-/* n neighbours of one channel; what a file holds need not be aligned. */
-static void scale_run(nc_dtype t, const char *from, char *to, int64_t n, double by) {
-    for (int64_t i = 0; t == NC_FLOAT && i < n; i++) {
+/* n neighbours, of one channel or (step 1) of one each; what a file holds need not be aligned. */
+static void scale_run(nc_dtype t, const char *from, char *to, int64_t n, const double *by, int step) {
+    for (int64_t i = 0; t == NC_FLOAT && i < n; i++, by += step) {
         float x;
         memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
-        x = (float)(x * by);
+        x = (float)(x * *by);
         memcpy(to + (size_t)i * sizeof x, &x, sizeof x);
     }
-    for (int64_t i = 0; t == NC_DOUBLE && i < n; i++) {
+    for (int64_t i = 0; t == NC_DOUBLE && i < n; i++, by += step) {
         double x;
         memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
-        x *= by;
+        x *= *by;
         memcpy(to + (size_t)i * sizeof x, &x, sizeof x);
     }
 }
@@ -136,10 +136,12 @@ static nc_code scale_weights(nc_work *w, const linear *l, const affine *a) {
     nc_buffer *b = nc_buffer_host(old->bytes);
     NC_NEED(w, b);
     b->private = true;
-    size_t each = (size_t)l->inner * nc_dtype_bytes(old->dtype);
-    for (int64_t i = 0; i < l->outer * l->channels; i++) {
-        size_t at = (size_t)i * each;
-        scale_run(old->dtype, (const char *)old->data + at, (char *)b->ptr + at, l->inner, a->scale[i % l->channels]);
+    bool columns = l->inner == 1; /* a row has one element of each channel */
+    int64_t n = columns ? l->channels : l->inner, runs = columns ? l->outer : l->outer * l->channels;
+    for (int64_t i = 0; i < runs; i++) {
+        size_t at = (size_t)(i * n) * nc_dtype_bytes(old->dtype);
+        const double *by = columns ? a->scale : a->scale + i % l->channels;
+        scale_run(old->dtype, (const char *)old->data + at, (char *)b->ptr + at, n, by, columns);
     }
     nc_literal made = *old;
     made.data = b->ptr, made.keeps = b, made.extra = (nc_str){0};
