@@ -13,9 +13,10 @@ typedef struct attn_item {
     bool begun; /* rows of Y hold what earlier blocks gave */
 } attn_item;
 
-/* Queries of a block, at most: each block packs the keys and values that it sees. */
+/* Queries of a block, at most: each block packs the keys and values that it sees. Few where that gives the groups less
+ * to do at once. */
 static inline int64_t attn_rows(const nck_attn_args *a) {
-    bool many = a->B * a->Hkv >= NCK_ATTN_GROUPS && !a->causal && a->right < 0;
+    bool many = a->B * a->Hkv * (NCK_ATTN_ROWS / NCK_ATTN_FEW) > NCK_ATTN_GROUPS && !a->causal && a->right < 0;
     return many ? NCK_ATTN_ROWS : NCK_ATTN_FEW;
 }
 
