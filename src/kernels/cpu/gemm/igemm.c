@@ -22,6 +22,8 @@ enum {
     LANES = 16,            /* most threads where items pack A */
     BLOCK_ROWS = 96,       /* most rows that an item packs */
     BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
+    TILE_ROWS = 224,       /* most rows of a tile of A that lies there, */
+    TILE_BYTES = 3 << 17,  /* and most bytes: all of B comes from memory for each */
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
     ALONE_WORK = 1 << 18,  /* of a product that wakes no thread */
@@ -287,7 +289,7 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
 /* Rows [i, i + n), packed or at a, with panels [p, end) of columns. */
 static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
     int64_t panels = nc_ceil_div(n, r->u->mr), step = r->direct ? r->g->a_rs : igemm_terms(r->u, r->g->K);
-    int32_t rests[BLOCK_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
+    int32_t rests[TILE_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
     bool fit = n <= (int64_t)(sizeof rests / sizeof *rests), known = false;
     packed_b b;
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
@@ -306,11 +308,13 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     if (r->u->tiles != NULL) r->u->tiles_close();
 }
 
-int64_t nck_igemm_block_rows(int64_t K) {
+static int64_t igemm_rows_within(int64_t K, int64_t most, int64_t bytes) {
     const nck_igemm_table *u = igemm_unit();
-    int64_t rows = BLOCK_BYTES / nc_max64(1, igemm_terms(u, K)) / u->mr * u->mr;
-    return nc_max64(u->mr, nc_min64(BLOCK_ROWS / u->mr * u->mr, rows));
+    int64_t rows = bytes / nc_max64(1, igemm_terms(u, K)) / u->mr * u->mr;
+    return nc_max64(u->mr, nc_min64(most / u->mr * u->mr, rows));
 }
+
+int64_t nck_igemm_block_rows(int64_t K) { return igemm_rows_within(K, BLOCK_ROWS, BLOCK_BYTES); }
 
 static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K) {
     return nc_align64((size_t)(nc_round_up(rows, u->mr) * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
@@ -382,7 +386,7 @@ static int64_t igemm_wanted_items(const nck_igemm_args *g, int threads) {
 
 static void igemm_run_shared(igemm_run *r, nc_pool *pool) {
     int64_t wanted = igemm_wanted_items(r->g, nc_pool_threads(pool)), mr = r->u->mr;
-    r->row_tiles = nc_ceil_div(r->g->M, nck_igemm_block_rows(r->g->K));
+    r->row_tiles = nc_ceil_div(r->g->M, igemm_rows_within(r->g->K, TILE_ROWS, TILE_BYTES));
     r->column_tiles = nc_min64(r->panels, nc_max64(1, nc_ceil_div(wanted, r->row_tiles)));
     if (r->row_tiles * r->column_tiles < wanted)
         r->row_tiles = nc_min64(nc_ceil_div(wanted, r->column_tiles), nc_ceil_div(r->g->M, mr));
