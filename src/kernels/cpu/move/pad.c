@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ITEM = 16384 };
+enum { ITEM = 1 << 16 }; /* bytes */
 
 typedef struct pad_job {
     int rank;
