@@ -1,6 +1,7 @@
 /* cuda/pad.c: the launcher of pad.cu, see pad.h. */
 #include "kernels/cuda/pad.h"
 
+#include "base/intmath.h"
 #include "kernels/cuda/move.h"
 
 enum { THREADS = 256 };
@@ -24,13 +25,15 @@ nc_code nck_cuda_pad_run(const nck_cuda_pad *k, nck_cuda_at at, nck_pad_mode mod
     device_pad p = {.rank = y->rank, .mode = (int64_t)mode};
     uint64_t word = *value;
     int64_t n = nc_tensor_numel(y);
+    const char *from = x->data;
     for (int d = 0; d < y->rank; d++) {
+        int64_t first;
         p.dims[d] = y->dims[d];
-        p.sizes[d] = x->dims[d];
-        p.begin[d] = begin[d];
+        p.sizes[d] = nck_pad_left(y->dims[d], x->dims[d], begin[d], &first);
+        p.begin[d] = nc_max64(begin[d], 0);
         p.strides[d] = x->strides[d];
+        from += first * x->strides[d] * (int64_t)nc_dtype_bytes(x->dtype);
     }
-    const void *from = x->data;
     void *to = y->data, *args[] = {&p, &n, &word, &given, &from, &to};
     return nck_cuda_launch(at, k->pad, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
 }

@@ -72,8 +72,14 @@ nc_code nc_padding_begin_at(const nc_padding *s, const nc_call *c, int i_pads, i
 
 nc_code nc_padding_begin(const nc_padding *s, const nc_call *c, int64_t *begin) {
     NC_TRY(nc_padding_begin_at(s, c, 1, begin));
-    if (s->mode != NCK_PAD_CONSTANT && nc_tensor_numel(c->in[0]) == 0 && nc_tensor_numel(c->out[0]) > 0)
-        return nc_arrange_wrong(c, "an empty axis has nothing to repeat");
+    bool repeats = s->mode != NCK_PAD_CONSTANT && nc_tensor_numel(c->out[0]) > 0;
+    for (int k = 0; repeats && k < c->in[0]->rank; k++) {
+        int64_t first;
+        if (nck_pad_left(c->out[0]->dims[k], c->in[0]->dims[k], begin[k], &first) == 0)
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
+                               "nothing is left to repeat of axis %d: %lld elements, pads begin with %lld", k,
+                               (long long)c->in[0]->dims[k], (long long)begin[k]);
+    }
     return NC_OK;
 }
 

@@ -17,6 +17,10 @@ const nc_case nc_arrange_cases[] = {
     {"pad_crop", G "(float[5,6] x) => (y) " INTS("p", 4, -1, 2, -2, -3) "{ y = Pad(x, p) }", {{0, 0}}, NC_CASE_EXACT},
     {"pad_reflect", G "(float[4,n] x) => (y) " PADS "{ y = Pad<mode = \"reflect\">(x, p) }", {{0, 0}}, 0},
     {"pad_edge", G "(float[4,n] x) => (y) " PADS "{ y = Pad<mode = \"edge\">(x, p) }", {{0, 0}}, 0},
+    {"pad_wrap_cut",
+     G "(float[4,n] x) => (y) " INTS("p", 4, -1, 2, 3, -1) "{ y = Pad<mode = \"wrap\">(x, p) }",
+     {{0, 0}},
+     0},
     {"pad_wrap", G "(float[4,n] x) => (y) " PADS "{ y = Pad<mode = \"wrap\">(x, p) }", {{0, 0}}, 0},
     {"pad_axes",
      G "(float[2,4,3] x) => (y) <const int64[2] p = {2, 1}, const int64[1] a = {-2}> "
@@ -89,6 +93,14 @@ TEST(pad_borders_longer_than_the_line) {
     check_line(NCK_PAD_EDGE, 1, 6, (float[]){1, 1, 2, 3, 3, 3});
     check_line(NCK_PAD_WRAP, 4, 9, (float[]){3, 1, 2, 3, 1, 2, 3, 1, 2});
     check_line(NCK_PAD_CONSTANT, -1, 3, (float[]){2, 3, 0});
+}
+
+/* What is taken away is gone before the rest is repeated. */
+TEST(pad_borders_of_what_is_left) {
+    check_line(NCK_PAD_WRAP, -1, 6, (float[]){2, 3, 2, 3, 2, 3});
+    check_line(NCK_PAD_WRAP, 3, 5, (float[]){2, 1, 2, 1, 2});
+    check_line(NCK_PAD_REFLECT, -1, 5, (float[]){2, 3, 2, 3, 2});
+    check_line(NCK_PAD_EDGE, 2, 3, (float[]){1, 1, 1});
 }
 
 TEST(arrange_types) {

@@ -27,7 +27,7 @@
         {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 } \
     }
 
-extern /* With dropout on the way; the last input is the random state. */
+/* With dropout on the way; the last input is the random state. */
 #define GRAD_DROPPED(dims, cols)                                                                                      \
     "<opset: \"\" 22, \"nacre\" 1> g (float16[" dims "] d, float[" dims "] x, float[" cols "] s, float[" dims "] o, " \
     "int64[2] z) => (a, b, c, h, t) "                                                                                 \
@@ -37,7 +37,7 @@ extern /* With dropout on the way; the last input is the random state. */
     "int64[2] z) => (y, m, i, a, e) "                                                                                  \
     "{ y, m, i, a = nacre.SumNorm<" attrs ">(x, o, s, b" state ") @random=7 e = Identity(z) }"
 
-    const nc_case nc_norm_cases[];
+extern const nc_case nc_norm_cases[];
 const nc_case nc_norm_cases[] = {
     {"layer", BIASED("LayerNormalization", "float[n,3,7]", "float[7]", "float[7]")},
     {"layer_axis", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[3,5]", "float[3,5]")},
@@ -187,6 +187,8 @@ const nc_case nc_norm_cases[] = {
     {"batch", BATCH("15", "", "y", "float[n,3,4]", "float[3]"), STATS},
     {"batch_rank_2", BATCH("15", "", "y", "float[n,3]", "float[3]"), STATS},
     {"batch_trains", BATCH("15", "<training_mode = 1>", "y, a, c", "float[n,3,4,2]", "float[3]"), STATS},
+    {"batch_trains_rank_2", BATCH("15", "<training_mode = 1>", "y, a, c", "float[n,3]", "float[3]"), STATS},
+    {"batch_trains_strips", BATCH("15", "<training_mode = 1>", "y", "float[5,67]", "float[67]"), STATS},
     {"batch_trains_one", BATCH("15", "<training_mode = 1>", "y", "float[n,3,4]", "float[3]"), STATS},
     {"batch_trains_old", BATCH("9", "", "y, a, c, d, e", "float[n,3,4]", "float[3]"), STATS},
     {"batch_positions", BATCH("7", "<spatial = 0>", "y", "float[n,3,4]", "float[3,4]"), STATS},

@@ -41,7 +41,11 @@ static int64_t *add_axis(pad_job *j, nck_pad_mode mode, int64_t outer, int64_t i
     }
     j->outer[j->rank] = outer, j->inner[j->rank] = inner, j->begin[j->rank] = begin;
     j->from[j->rank++] = plain ? NULL : table;
-    for (int64_t i = 0; !plain && i < outer; i++) *table++ = source(mode, i - begin, inner);
+    int64_t first, left = nck_pad_left(outer, inner, begin, &first);
+    for (int64_t i = 0; !plain && i < outer; i++) {
+        int64_t from = source(mode, i - nc_max64(begin, 0), left);
+        *table++ = from < 0 ? from : first + from;
+    }
     return table;
 }
 
