@@ -241,7 +241,7 @@ def gemv_4bit(tiny, n=8):
 
 def attention_ms(B, H, T, D, forward, back):
     """Of the forward pass, of the gradient by query, key and value, or of both in one graph, where the gradient takes
-    what the forward pass kept, as in a training step."""
+    what the forward pass kept, as in a training step; queued, as cuDNN's are."""
     b = Build()
     ins = [b.input(n, B, H, T, D) for n in "qkvd"[:3 + back]]
     if forward:
@@ -250,22 +250,62 @@ def attention_ms(B, H, T, D, forward, back):
                   is_causal=1) if back else ()
     for value, name in zip(outs, "abc"):
         b.output(value, name, B, H, T, D)
-    return milliseconds(b.model())
+    return milliseconds(b.model(), queued=True)
+
+
+def cudnn(tiny, B, H, T, D):
+    """cuDNN's own through PyTorch's operators, forward and backward, ms of the GPU's events; None where it is not."""
+    try:
+        import torch
+        if tiny or not torch.cuda.is_available():
+            return None
+    except ImportError:
+        return None
+    q, k, v, d = (halves(torch, B, H, T, D) for _ in range(4))
+
+    def forward():
+        return torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, True, False)
+    y, sums, rows, columns, longest, widest, seed, offset, _ = forward()
+
+    def back():
+        torch.ops.aten._scaled_dot_product_cudnn_attention_backward(d, q, k, v, y, sums, seed, offset, None, rows,
+                                                                    columns, longest, widest, 0.0, True)
+
+    def best(run, n=200):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def row():
+            begin.record()
+            for _ in range(n):
+                run()
+            end.record()
+            end.synchronize()
+            return begin.elapsed_time(end) / n
+        return min(row() for _ in range(3))
+    return best(forward), best(back)
+
+
+def rate(work, ms, theirs, target):
+    """A row of attention in TFLOP/s, beside what cuDNN has in the same process."""
+    found = {"figure": work / ms, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+    if theirs:
+        found |= {"unit": f"TFLOP/s, causal; {theirs / ms:.0%} of cuDNN's {work / theirs:.0f}", "cudnn": work / theirs}
+    return found
 
 
 def attention(tiny, target, B, H, T, D):
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
-    ms = attention_ms(B, H, T, D, True, False)
-    return {"figure": 2 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+    theirs = cudnn(tiny, B, H, T, D)
+    return rate(2 * B * H * T * T * D / 1e9, attention_ms(B, H, T, D, True, False), theirs and theirs[0], target)
 
 
 def attention_back(tiny, target, B, H, T, D):
     """Both passes in one graph, less the forward one; `anew`: the gradient alone, which does the forward one itself."""
     B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
+    theirs = cudnn(tiny, B, H, T, D)
     both, forward, anew = (attention_ms(B, H, T, D, *which) for which in ((True, True), (True, False), (False, True)))
     work = 5 * B * H * T * T * D / 1e9
-    return {"figure": work / max(both - forward, 1e-6), "unit": "TFLOP/s, causal", "target": target,
-            "ms": both - forward, "anew": work / anew}
+    return {**rate(work, max(both - forward, 1e-6), theirs and theirs[1], target), "anew": work / anew}
 
 
 def peer(make, tiny, n=100):
