@@ -19,7 +19,7 @@ typedef struct copy_job {
     int64_t piece, n_pieces; /* elements a row is cut into, cuts per row */
     int64_t per_item;        /* cuts per item */
     int64_t es, ss, ds;      /* element bytes; strides of the row */
-    int64_t col, cd;         /* transposes: length and strides of the other dim, dense in src */
+    int64_t col, cd;         /* transposes: length and stride of the other dim, dense in src; planes: in dst, of src */
     const char *src;
     char *dst;
     void (*move)(const struct copy_job *j, const char *src, char *dst, int64_t n);
@@ -41,23 +41,41 @@ static void copy_move_dense(const copy_job *j, const char *src, char *dst, int64
 #define SUFFIX 16
 #include "kernels/cpu/move/copy_strided.inc"
 
-/* 8 x 8 bytes are turned in registers: parts of 1, then 2, then 4 bytes change places across the diagonal. */
-static void turn_parts(uint64_t *v, int step, int shift, uint64_t mask) {
-    for (int i = 0; i < 8; i++) {
-        if (i & step) continue;
-        uint64_t t = (v[i] >> shift ^ v[i + step]) & mask;
-        v[i + step] ^= t;
-        v[i] ^= t << shift;
-    }
+/* 8 x 8 bytes are turned in registers: neighbouring rows are woven byte by byte, then by pairs, then by fours. */
+typedef uint8_t bytes_v __attribute__((vector_size(16)));
+typedef uint16_t pairs_v __attribute__((vector_size(16)));
+typedef uint32_t words_v __attribute__((vector_size(16)));
+typedef uint64_t halves_v __attribute__((vector_size(16)));
+
+static inline bytes_v load_8(const char *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return (bytes_v)(halves_v){v, 0};
 }
 
-static void turn_square(const char *src, int64_t ss, char *dst, int64_t cd) {
-    uint64_t v[8];
-    for (int i = 0; i < 8; i++) memcpy(&v[i], src + i * ss, 8);
-    turn_parts(v, 1, 8, 0x00ff00ff00ff00ffu);
-    turn_parts(v, 2, 16, 0x0000ffff0000ffffu);
-    turn_parts(v, 4, 32, 0x00000000ffffffffu);
-    for (int i = 0; i < 8; i++) memcpy(dst + i * cd, &v[i], 8);
+static inline void store_8s(char *p, int64_t step, words_v v) {
+    uint64_t low = ((halves_v)v)[0], high = ((halves_v)v)[1];
+    memcpy(p, &low, 8), memcpy(p + step, &high, 8);
+}
+
+static inline bytes_v weave_bytes(bytes_v a, bytes_v b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+static inline words_v weave_pairs(bytes_v a, bytes_v b, bool high) {
+    pairs_v x = (pairs_v)a, y = (pairs_v)b;
+    return high ? (words_v)__builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15)
+                : (words_v)__builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+
+static inline void turn_square(const char *src, int64_t ss, char *dst, int64_t cd) {
+    bytes_v v[4];
+    for (int i = 0; i < 4; i++) v[i] = weave_bytes(load_8(src + 2 * i * ss), load_8(src + (2 * i + 1) * ss));
+    for (int half = 0; half < 2; half++, dst += 4 * cd) { /* of the columns */
+        words_v a = weave_pairs(v[0], v[1], half), b = weave_pairs(v[2], v[3], half);
+        store_8s(dst, cd, __builtin_shufflevector(a, b, 0, 4, 1, 5));
+        store_8s(dst + 2 * cd, cd, __builtin_shufflevector(a, b, 2, 6, 3, 7));
+    }
 }
 
 /* A transpose of bytes: whole squares, then what is left on both sides. */
@@ -69,9 +87,35 @@ static void turn_bytes(const copy_job *j, const char *src, char *dst, int64_t n)
         for (int64_t i = c < cols ? rows : 0; i < n; i++) dst[c * j->cd + i] = src[i * j->ss + c];
 }
 
-/* 4 x 4 words the same way. */
-typedef uint32_t words_v __attribute__((vector_size(16)));
+/* The lower three bytes of each word, and one more behind them. */
+static inline void store_threes(char *p, words_v v) {
+    for (int k = 0; k < 2; k++, p += 6) {
+        uint64_t two = ((halves_v)v)[k];
+        uint32_t first = (uint32_t)two, second = (uint32_t)(two >> 32);
+        memcpy(p, &first, 4), memcpy(p + 3, &second, 4);
+    }
+}
 
+/* Two or three planes of bytes become elements of so many, as those of an image do: eight at a time, each written with
+ * the byte behind it, which the next one overwrites, so that one is left. */
+static void join_planes(const copy_job *j, const char *src, char *dst, int64_t n) {
+    const int64_t planes = j->col, step = j->cd;
+    int64_t i = 0;
+    for (; i + 8 < n; i += 8, dst += 8 * planes) {
+        bytes_v ab = weave_bytes(load_8(src + i), load_8(src + i + step)), c = {0};
+        if (planes == 2) {
+            memcpy(dst, &ab, sizeof ab);
+            continue;
+        }
+        c = weave_bytes(load_8(src + i + 2 * step), c);
+        store_threes(dst, weave_pairs(ab, c, false));
+        store_threes(dst + 12, weave_pairs(ab, c, true));
+    }
+    for (; i < n; i++, dst += planes)
+        for (int64_t p = 0; p < planes; p++) dst[p] = src[i + p * step];
+}
+
+/* 4 x 4 words the same way. */
 static inline void turn_words_square(const char *src, int64_t ss, char *dst, int64_t cd) {
     words_v a, b, c, d;
     memcpy(&a, src, 16), memcpy(&b, src + ss, 16), memcpy(&c, src + 2 * ss, 16), memcpy(&d, src + 3 * ss, 16);
@@ -145,6 +189,15 @@ static void lengthen_rows(int rank, int64_t *dims, int64_t (*strides)[NC_MAX_RAN
     }
 }
 
+/* The dim of two or three planes of bytes whose elements lie side by side in dst; -1: none. */
+static int find_planes(int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], int64_t es) {
+    for (int d = 0; d < rank - 1 && es == 1; d++)
+        if ((dims[d] == 2 || dims[d] == 3) && strides[1][d] == 1 && strides[1][rank - 1] == dims[d] &&
+            strides[0][rank - 1] == 1)
+            return d;
+    return -1;
+}
+
 static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
     for (int e = d; e < rank - 1; e++) {
         dims[e] = dims[e + 1];
@@ -201,13 +254,14 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
     copy_job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
     rank = join_row(rank, m, strides, &j.es);
     lengthen_rows(rank, m, strides);
-    int turn = find_turn(rank, m, strides);
-    if (turn >= 0) {
-        j.col = m[turn];
-        j.cd = strides[1][turn];
-        take_out(rank, turn, m, strides);
+    int turn = find_turn(rank, m, strides), planes = find_planes(rank, m, strides, j.es);
+    if (turn >= 0 || planes >= 0) {
+        int other = turn >= 0 ? turn : planes;
+        j.col = m[other];
+        j.cd = strides[turn >= 0][other];
+        take_out(rank, other, m, strides);
         rank--;
-        j.move = movers[mover_of(j.es)].turn;
+        j.move = turn >= 0 ? movers[mover_of(j.es)].turn : join_planes;
     } else {
         bool dense = strides[0][rank - 1] == 1 && strides[1][rank - 1] == 1;
         j.move = dense ? copy_move_dense : movers[mover_of(j.es)].strided;
