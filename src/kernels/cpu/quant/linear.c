@@ -181,25 +181,22 @@ typedef struct add_job {
     int64_t n;
     const uint8_t *a, *b;
     uint8_t *y;
-    nck_linear_one pa, pb;
-    int zero; /* of y */
+    nck_linear_sum s;
 } add_job;
 
 static void add_item(void *ctx, int64_t item) {
     const add_job *j = ctx;
     int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
-    nck_isa_get()->linear->add(j->a + i, j->pa, j->b + i, j->pb, n, j->zero, j->y + i);
-}
-
-/* In steps of y's scale. */
-static nck_linear_one one_of(nck_codes c, nc_dtype type, float y_scale) {
-    return (nck_linear_one){c.scale / y_scale, c.zero, type == NC_INT8 ? INT8_MIN : 0};
+    nck_isa_get()->linear->add(j->a + i, j->b + i, n, &j->s, j->y + i);
 }
 
 void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                    nck_codes py, nc_pool *pool) {
-    add_job j = {n, a, b, y, one_of(pa, type, py.scale), one_of(pb, type, py.scale), py.zero};
-    nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), add_item, &j);
+    add_job j = {.n = n, .a = a, .b = b, .y = y};
+    if (nck_linear_sum_of(type, pa, pb, py, &j.s))
+        nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), add_item, &j);
+    else
+        nck_add_codes_ref(type, n, a, pa, b, pb, y, py);
 }
 
 /* ---- ranges ---- */

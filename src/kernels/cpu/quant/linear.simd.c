@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 #ifdef NCK_ISA_avx512
+#include "kernels/cpu/simd/unroll.h"
+
 #include <immintrin.h>
 #elif defined NCK_ISA_neon
 #include "kernels/cpu/simd/neon_codes.h"
@@ -48,12 +50,38 @@ static void linear_to_codes(const float *restrict x, const float *restrict scale
 }
 #endif
 
-#ifdef NCK_ISA_neon
 /* One scale for all. A quotient is its estimate x * (1 / scale), mended by what that leaves: the nearest number, as
- * division finds it (Markstein), where neither 1 / scale nor the rest leaves the range of f32. Estimates past all codes
- * are cut before, so that an infinity leaves no NaN. */
+ * division finds it (Markstein), where neither 1 / scale nor the rest leaves the range of f32. What is past all codes
+ * is cut before, so that an infinity leaves no NaN. */
+#if defined NCK_ISA_neon || defined NCK_ISA_avx512
 static bool linear_is_quick(float scale) { return scale > 0x1p-60f && scale < 0x1p60f; }
+#endif
 
+#ifdef NCK_ISA_avx512
+/* saturate(v + zero) as 64 codes. */
+__attribute__((always_inline)) static inline void linear_narrow(const __m512i *v, int zero, int low, uint8_t *y) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i more = _mm512_set1_epi16((int16_t)zero);
+    __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), more);
+    __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), more);
+    __m512i codes = low < 0 ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
+    _mm512_storeu_si512(y, _mm512_permutexvar_epi32(order, codes));
+}
+
+static void linear_to_codes_one(const float *x, nck_linear_one p, uint8_t *y) {
+    const __m512 by = _mm512_set1_ps(1 / p.scale), scale = _mm512_set1_ps(p.scale);
+    const __m512 most = _mm512_set1_ps(65536 * p.scale), least = _mm512_set1_ps(-65536 * p.scale);
+    __m512i v[4];
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        __m512 n = _mm512_loadu_ps(x + 16 * k), cut = _mm512_min_ps(_mm512_max_ps(n, least), most);
+        __m512 q = _mm512_mul_ps(cut, by);
+        q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, scale, cut), by, q);
+        v[k] = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(n, n, _CMP_ORD_Q), q);
+    }
+    linear_narrow(v, p.zero, p.low, y);
+}
+#elif defined NCK_ISA_neon
 static void linear_to_codes_one(const float *x, nck_linear_one p, uint8_t *y) {
     const float32x4_t by = vdupq_n_f32(1 / p.scale), scale = vdupq_n_f32(p.scale);
     const float32x4_t most = vdupq_n_f32(65536), least = vdupq_n_f32(-65536);
@@ -209,64 +237,86 @@ static void linear_dequantize_each(const uint8_t *x, int64_t n, nck_linear_each 
     }
 }
 
+/* A sum of products, rounded once; in doubles, which hold the product, where there is no such instruction. */
+#ifdef FP_FAST_FMAF
+#define SUM(x, y, z) __builtin_fmaf(x, y, z)
+#else
+#define SUM(x, y, z) ((float)((double)(x) * (y) + (z)))
+#endif
+
 #ifdef NCK_ISA_avx512
-__attribute__((always_inline)) static inline __m512 linear_part(const uint8_t *x, nck_linear_one p) {
+__attribute__((always_inline)) static inline __m512 linear_numbers(const uint8_t *x, int low) {
     __m128i c = _mm_loadu_si128((const __m128i *)x);
-    __m512i v = p.low < 0 ? _mm512_cvtepi8_epi32(c) : _mm512_cvtepu8_epi32(c);
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(v, _mm512_set1_epi32(p.zero))), _mm512_set1_ps(p.scale));
+    return _mm512_cvtepi32_ps(low < 0 ? _mm512_cvtepi8_epi32(c) : _mm512_cvtepu8_epi32(c));
 }
 
-static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
-                             uint8_t *y) {
-    const __m512 least = _mm512_set1_ps((float)(pa.low - zero)), most = _mm512_set1_ps((float)(pa.low + 255 - zero));
-    for (int i = 0; i < LEN; i += 16) {
-        __m512 q = _mm512_add_ps(linear_part(a + i, pa), linear_part(b + i, pb));
-        q = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(q, q, _CMP_ORD_Q), q);
-        q = _mm512_min_ps(_mm512_max_ps(q, least), most);
-        __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_set1_epi32(zero));
-        _mm_storeu_si128((__m128i *)(y + i), _mm512_cvtepi32_epi8(v));
+/* low: s->low, a constant where inlined. */
+__attribute__((always_inline)) static inline void linear_add_as(const uint8_t *a, const uint8_t *b, int64_t blocks,
+                                                                const nck_linear_sum *s, int low, uint8_t *y) {
+    const __m512 by_a = _mm512_set1_ps(s->a), by_b = _mm512_set1_ps(s->b), rest = _mm512_set1_ps(s->rest);
+    for (; blocks > 0; blocks--, a += LEN, b += LEN, y += LEN) {
+        __m512i v[4];
+        UNROLL
+        for (int k = 0; k < 4; k++) {
+            __m512 q = _mm512_fmadd_ps(linear_numbers(b + 16 * k, low), by_b, rest);
+            v[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(linear_numbers(a + 16 * k, low), by_a, q));
+        }
+        linear_narrow(v, s->zero, low, y);
     }
 }
+
+static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks, const nck_linear_sum *s, uint8_t *y) {
+    if (s->low < 0)
+        linear_add_as(a, b, blocks, s, -1, y);
+    else
+        linear_add_as(a, b, blocks, s, 0, y);
+}
 #elif defined NCK_ISA_neon
-static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
-                             uint8_t *y) {
-    const linear_v va = linear_v_of(pa), vb = linear_v_of(pb);
-    const int16x8_t z = vdupq_n_s16((int16_t)zero);
-    for (int i = 0; i < LEN; i += 16) {
+static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks, const nck_linear_sum *s, uint8_t *y) {
+    const uint8x16_t flip = vdupq_n_u8(s->low < 0 ? 0x80 : 0);
+    const float32x4_t zero = vdupq_n_f32(0x1p23f + (s->low < 0 ? 128 : 0)), rest = vdupq_n_f32(s->rest);
+    const int16x8_t z = vdupq_n_s16((int16_t)s->zero);
+    for (int64_t i = 0; i < blocks * LEN; i += 16) {
         float32x4_t q[4], more[4];
-        linear_numbers(a + i, va, q);
-        linear_numbers(b + i, vb, more);
+        nck_codes_widen(veorq_u8(vld1q_u8(a + i), flip), q);
+        nck_codes_widen(veorq_u8(vld1q_u8(b + i), flip), more);
         UNROLL
-        for (int k = 0; k < 4; k++) q[k] = vaddq_f32(q[k], more[k]);
-        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0, false));
+        for (int k = 0; k < 4; k++) {
+            more[k] = vfmaq_n_f32(rest, vsubq_f32(more[k], zero), s->b);
+            q[k] = vfmaq_n_f32(more[k], vsubq_f32(q[k], zero), s->a);
+        }
+        vst1q_u8(y + i, nck_codes_narrow(q, z, s->low < 0, true));
     }
 }
 #else
-static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
-                             uint8_t *y) {
-    float scale[LEN], x[LEN], more[LEN], least = (float)(pa.low - zero), most = (float)(pa.low + 255 - zero);
-    int32_t zeros[LEN], v[LEN];
-    linear_spread(pa, scale, zeros);
-    linear_from_codes(a, scale, zeros, pa.low, x);
-    linear_spread(pb, scale, zeros);
-    linear_from_codes(b, scale, zeros, pb.low, more);
-    for (int i = 0; i < LEN; i++) x[i] += more[i];
-    for (int i = 0; i < LEN; i++) x[i] = x[i] == x[i] ? x[i] : 0;
-    for (int i = 0; i < LEN; i++) x[i] = x[i] < least ? least : x[i];
-    for (int i = 0; i < LEN; i++) x[i] = x[i] > most ? most : x[i];
-    for (int i = 0; i < LEN; i++) v[i] = (int32_t)((x[i] + 0x1.8p23f) - 0x1.8p23f) + zero;
+static void linear_add_block(const uint8_t *a, const uint8_t *b, const nck_linear_sum *s, uint8_t *y) {
+    float one[LEN], x[LEN], more[LEN], by_a = s->a, by_b = s->b, rest = s->rest;
+    int32_t none[LEN], v[LEN], zero = s->zero, low = s->low;
+    linear_spread((nck_linear_one){.scale = 1}, one, none);
+    linear_from_codes(a, one, none, low, x);
+    linear_from_codes(b, one, none, low, more);
+    for (int i = 0; i < LEN; i++) more[i] = SUM(more[i], by_b, rest);
+    for (int i = 0; i < LEN; i++) x[i] = SUM(x[i], by_a, more[i]);
+    for (int i = 0; i < LEN; i++) {
+        int32_t c = (int32_t)((x[i] + 0x1.8p23f) - 0x1.8p23f) + zero;
+        c = c < low ? low : c;
+        v[i] = c > low + 255 ? low + 255 : c;
+    }
     for (int i = 0; i < LEN; i++) y[i] = (uint8_t)v[i];
+}
+
+static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks, const nck_linear_sum *s, uint8_t *y) {
+    for (; blocks > 0; blocks--, a += LEN, b += LEN, y += LEN) linear_add_block(a, b, s, y);
 }
 #endif
 
-static void linear_add(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n, int zero,
-                       uint8_t *y) {
+static void linear_add(const uint8_t *a, const uint8_t *b, int64_t n, const nck_linear_sum *s, uint8_t *y) {
     uint8_t ends[3][LEN] = {{0}};
-    int64_t i = 0;
-    for (; i + LEN <= n; i += LEN) linear_add_block(a + i, pa, b + i, pb, zero, y + i);
+    int64_t i = n / LEN * LEN;
+    linear_add_blocks(a, b, n / LEN, s, y);
     if (i == n) return;
     memcpy(ends[0], a + i, (size_t)(n - i)), memcpy(ends[1], b + i, (size_t)(n - i));
-    linear_add_block(ends[0], pa, ends[1], pb, zero, ends[2]);
+    linear_add_blocks(ends[0], ends[1], 1, s, ends[2]);
     memcpy(y + i, ends[2], (size_t)(n - i));
 }
 

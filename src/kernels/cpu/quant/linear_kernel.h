@@ -3,7 +3,7 @@
 #ifndef NCK_QUANT_LINEAR_KERNEL_H
 #define NCK_QUANT_LINEAR_KERNEL_H
 
-#include <stdint.h>
+#include "kernels/cpu/quant/linear.h"
 
 /* One scale and zero point for all. */
 typedef struct nck_linear_one {
@@ -16,14 +16,23 @@ typedef struct nck_linear_each {
     int low;
 } nck_linear_each;
 
+/* Of two kinds of codes, their scales and zero points in steps of the sum's: rest is -(a's zero * a) - b's zero * b. */
+typedef struct nck_linear_sum {
+    float a, b, rest;
+    int zero, low;
+} nck_linear_sum;
+
+/* Says whether scales are small enough for nck_linear_table's add. */
+bool nck_linear_sum_of(nc_dtype type, nck_codes pa, nck_codes pb, nck_codes py, nck_linear_sum *s);
+
 typedef struct nck_linear_table {
     void (*quantize)(const float *x, int64_t n, nck_linear_one p, uint8_t *y);
     void (*quantize_each)(const float *x, int64_t n, nck_linear_each p, uint8_t *y);
     void (*dequantize)(const uint8_t *x, int64_t n, nck_linear_one p, float *y);
     void (*dequantize_each)(const uint8_t *x, int64_t n, nck_linear_each p, float *y);
-    /* y = saturate(round((a - pa.zero) * pa.scale + (b - pb.zero) * pb.scale) + zero), of one kind of codes. */
-    void (*add)(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n, int zero,
-                uint8_t *y);
+    /* y = saturate(round(a * s->a + (b * s->b + s->rest)) + zero), each sum rounded once and less than 2^15; y may be
+     * a or b. */
+    void (*add)(const uint8_t *a, const uint8_t *b, int64_t n, const nck_linear_sum *s, uint8_t *y);
     /* The least and the largest of x, *low and *high; NaN is passed over. */
     void (*range)(const float *x, int64_t n, float *low, float *high);
 } nck_linear_table;

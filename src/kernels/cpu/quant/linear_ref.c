@@ -1,5 +1,5 @@
 /* kernels/cpu/quant/linear_ref.c: quantize and dequantize element by element, the yardstick of linear.c. Serial. */
-#include "kernels/cpu/quant/linear.h"
+#include "kernels/cpu/quant/linear_kernel.h"
 
 #include <math.h>
 
@@ -70,17 +70,28 @@ void nck_dequantize_ref(const nck_linear *a) {
             }
 }
 
-static float ref_part(nc_dtype type, const void *p, int64_t i, nck_codes c, float y_scale) {
-    int v = type == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
-    return (float)(v - c.zero) * (c.scale / y_scale);
+#define SMALL 60.f /* scales beside the sum's: 2 * 255 * 60 is less than 2^15 */
+
+bool nck_linear_sum_of(nc_dtype type, nck_codes pa, nck_codes pb, nck_codes py, nck_linear_sum *s) {
+    *s = (nck_linear_sum){.a = pa.scale / py.scale, .b = pb.scale / py.scale, .zero = py.zero};
+    s->rest = -((float)pa.zero * s->a) - (float)pb.zero * s->b;
+    s->low = type == NC_INT8 ? INT8_MIN : 0;
+    return fabsf(s->a) + fabsf(s->b) < SMALL; /* false for NaN */
+}
+
+static int ref_code(nc_dtype type, const void *p, int64_t i) {
+    return type == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
 }
 
 void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                        nck_codes py) {
-    int low = type == NC_INT8 ? -128 : 0;
+    nck_linear_sum s;
+    bool small = nck_linear_sum_of(type, pa, pb, py, &s);
     for (int64_t i = 0; i < n; i++) {
-        float q = ref_part(type, a, i, pa, py.scale) + ref_part(type, b, i, pb, py.scale);
-        double v = (isnan(q) ? 0 : rint((double)q)) + py.zero;
-        ((uint8_t *)y)[i] = (uint8_t)(int)(v < low ? low : v > low + 255 ? low + 255 : v);
+        int ca = ref_code(type, a, i), cb = ref_code(type, b, i);
+        float q = small ? fmaf((float)ca, s.a, fmaf((float)cb, s.b, s.rest))
+                        : (float)(ca - pa.zero) * s.a + (float)(cb - pb.zero) * s.b;
+        double v = (isnan(q) ? 0 : rint((double)q)) + s.zero;
+        ((uint8_t *)y)[i] = (uint8_t)(int)(v < s.low ? s.low : v > s.low + 255 ? s.low + 255 : v);
     }
 }

@@ -191,9 +191,10 @@ TEST(quantize_sums_of_codes) {
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int n = 0; n <= N; n += n < 3 ? 1 : 32)
-            for (int t = 0; t < 4; t++) {
+            for (int t = 0; t < 12; t++) {
+                static const float scales[] = {0.11f, 2.9f, 3.1f, 1e30f, INFINITY, -0.4f}; /* 60 beside y's: 3 */
                 nc_dtype type = t & 1 ? NC_INT8 : NC_UINT8;
-                nck_codes pa = {0.03f, t & 1 ? -7 : 120}, pb = {t & 2 ? INFINITY : 0.11f, 3}, py = {0.05f, 11};
+                nck_codes pa = {0.03f, t & 1 ? -7 : 120}, pb = {scales[t / 2], 3}, py = {0.05f, 11};
                 memset(y, 0x55, sizeof y), memset(want, 0x55, sizeof want);
                 nck_add_codes_ref(type, n, a + 1, pa, b, pb, want + 1, py);
                 nck_add_codes(type, n, a + 1, pa, b, pb, y + 1, py, pool);
