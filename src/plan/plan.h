@@ -64,6 +64,7 @@ NC_MUST nc_code nc_lower_sum_norm(nc_work *w, nc_model *m, const nc_plan_options
 NC_MUST nc_code nc_lower_onto(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_parameters(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 NC_MUST nc_code nc_lower_conv_integer(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_conv_codes(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
 bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);

@@ -1,5 +1,4 @@
 /* ops/quant/qadd_cpu.c: QLinearAdd on the CPU, of operands of one shape; others are taken apart. */
-#include "kernels/cpu/quant/linear.h"
 #include "ops/quant/quant.h"
 
 enum { A, A_SCALE, A_ZERO, B, B_SCALE, B_ZERO, C_SCALE, C_ZERO };
@@ -10,7 +9,7 @@ bool nc_qadd_fits(const nc_node *n, const char **why) {
     return a->type != NULL && b->type != NULL && a->type->rank >= 0 && nc_type_equal(a->type, b->type);
 }
 
-static nck_codes qadd_codes(const nc_call *c, nc_dtype type, int scale) {
+nck_codes nc_quant_codes(const nc_call *c, nc_dtype type, int scale) {
     const void *zero = scale + 1 < c->n_in ? c->in[scale + 1]->data : NULL;
     nck_codes k = {.scale = *(const float *)c->in[scale]->data};
     if (zero != NULL) k.zero = type == NC_INT8 ? *(const int8_t *)zero : *(const uint8_t *)zero;
@@ -23,7 +22,7 @@ nc_code nc_qadd_run(const nc_call *c) {
     if (nc_tensor_numel(a) != n || nc_tensor_numel(c->in[B]) != n)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld elements, B has %lld",
                            (long long)nc_tensor_numel(a), (long long)nc_tensor_numel(c->in[B]));
-    nck_add_codes(a->dtype, n, a->data, qadd_codes(c, a->dtype, A_SCALE), c->in[B]->data,
-                  qadd_codes(c, a->dtype, B_SCALE), y->data, qadd_codes(c, a->dtype, C_SCALE), c->pool);
+    nck_add_codes(a->dtype, n, a->data, nc_quant_codes(c, a->dtype, A_SCALE), c->in[B]->data,
+                  nc_quant_codes(c, a->dtype, B_SCALE), y->data, nc_quant_codes(c, a->dtype, C_SCALE), c->pool);
     return NC_OK;
 }

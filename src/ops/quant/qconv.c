@@ -1,5 +1,6 @@
-/* ops/quant/qconv.c: cards of ConvInteger, QLinearConv and nacre.ConvIntegerToFloat, which ConvInteger with channels
- * last becomes (plan/lower_conv_integer.c): convolutions of quantized elements. Attributes and sizes are
+/* ops/quant/qconv.c: cards of ConvInteger, QLinearConv, nacre.ConvIntegerToFloat, which ConvInteger with channels last
+ * becomes (plan/lower_conv_integer.c), and nacre.QLinearConvAdd, which QLinearConv with a QLinearAdd behind it becomes
+ * (plan/lower_conv_codes.c): convolutions of quantized elements. Attributes and sizes are
  * Conv's (ops/nn/conv.h); kernels are in qconv_cpu.c; elsewhere they are convolutions of doubles, which hold
  * every sum. */
 #include "ops/build.h"
@@ -46,15 +47,36 @@ static nc_code integer_decompose(nc_builder *b, const nc_node *n, nc_value **out
     return b->code;
 }
 
-/* X (N,...,C), W (K,C/group,...), a scale for all or for each of K. */
-static nc_code to_float_infer(nc_infer *c) {
-    nc_infer_val in[2] = {c->in[0], c->in[1]};
+/* X (N,...,C), W (K,C/group,...), a bias for each of K. */
+static nc_code last_infer(nc_infer *c, int i_w, int i_bias, nc_dtype elem) {
+    nc_infer_val in[2] = {c->in[0], c->in[i_w]};
     nc_infer conv = *c;
     conv.in = in;
     NC_TRY(nc_contrib_turned(c, in[0].type, false, &in[0].type));
-    NC_TRY(nc_contrib_vector(c, 5, nc_in_dim(c, 1, 0)));
-    NC_TRY(nc_conv_infer_as(&conv, NC_FLOAT));
+    NC_TRY(nc_contrib_vector(c, i_bias, nc_in_dim(c, i_w, 0)));
+    NC_TRY(nc_conv_infer_as(&conv, elem));
     return nc_contrib_turned(c, c->out[0].type, true, &c->out[0].type);
+}
+
+static nc_code to_float_infer(nc_infer *c) { return last_infer(c, 1, 5, NC_FLOAT); }
+
+enum { CONV_IN = 8, SUM_BIAS = 13 };
+
+static nc_code sum_infer(nc_infer *c) {
+    const nc_type *y = nc_in(c, 7);
+    return y != NULL ? last_infer(c, 3, SUM_BIAS, y->elem) : NC_OK;
+}
+
+static nc_code sum_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_attr attrs[16] = {{.name = "channels_last", .kind = NC_A_INT, .i = 1}};
+    nc_value *in[CONV_IN + 1] = {NULL}, *bias = nc_contrib_in(n, SUM_BIAS);
+    for (int i = 0; i < CONV_IN; i++) in[i] = n->in[i];
+    in[CONV_IN] = bias;
+    int n_attrs = 1 + nc_contrib_attrs(n, NULL, 0, attrs + 1);
+    nc_value *y = nc_build_attr1(b, NC_MICROSOFT, "QLinearConv", in, bias ? CONV_IN + 1 : CONV_IN, attrs, n_attrs);
+    nc_value *terms[8] = {y, n->in[6], n->in[7], n->in[8], n->in[9], n->in[10], n->in[11], n->in[12]};
+    if (b->code == NC_OK) out[0] = nc_build_attr1(b, NC_MICROSOFT, "QLinearAdd", terms, 8, NULL, 0);
+    return b->code;
 }
 
 static nc_code to_float_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -112,6 +134,15 @@ static const nc_op_version linear_versions[] = {
      OUT({"y", SAME(7)}),
      CONV_ATTR},
     {0}};
+static const nc_op_version sum_versions[] = {
+    {.since = 1,
+     IN({"x", T_BYTE}, {"x_scale", T_F32}, {"x_zero_point", SAME(0)}, {"w", T_BYTE}, {"w_scale", T_F32},
+        {"w_zero_point", SAME(3)}, {"y_scale", T_F32}, {"y_zero_point", T_BYTE}, {"other", SAME(7)},
+        {"other_scale", T_F32}, {"other_zero_point", SAME(7)}, {"sum_scale", T_F32}, {"sum_zero_point", SAME(7)},
+        {"B", NC_BIT(NC_INT32), OPTIONAL}),
+     OUT({"sum", SAME(7)}),
+     CONV_ATTR},
+    {0}};
 
 const nc_card nc_card_conv_integer = {.name = "ConvInteger",
                                       .doc = "Convolution of x - x_zero_point with w - w_zero_point in int32.",
@@ -134,3 +165,10 @@ const nc_card nc_card_qlinear_conv = {.name = "QLinearConv",
                                       .decompose = linear_decompose,
                                       .traits = NC_ENCODES,
                                       .no_grad = NC_QLINEAR_NO_GRAD};
+const nc_card nc_card_qlinear_conv_add = {.name = "QLinearConvAdd",
+                                          .domain = "nacre",
+                                          .doc = "QLinearConv with channels last, its codes added to others.",
+                                          .versions = sum_versions,
+                                          .infer = sum_infer,
+                                          .decompose = sum_decompose,
+                                          .no_grad = NC_LOWERED_NO_GRAD};

@@ -1,5 +1,5 @@
-/* ops/quant/qconv_cpu.c: ConvInteger, its sums as numbers, and QLinearConv on the CPU, any number of spatial dims.
- * Constant weights are packed once. */
+/* ops/quant/qconv_cpu.c: ConvInteger, its sums as numbers, and QLinearConv on the CPU, also added to other codes, any
+ * number of spatial dims. Constant weights are packed once. */
 #include "base/mem.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv.h"
@@ -8,13 +8,13 @@
 
 #include <math.h>
 
-enum { MAX_IN = 9 };
+enum { OTHER = 8, OTHER_SCALE, OTHER_ZERO, SUM_SCALE, SUM_ZERO, SUM_BIAS, MAX_IN }; /* of QLinearConvAdd */
 
 typedef struct qconv {
     nc_conv_attrs attrs;
-    bool linear, numbers, packed, last; /* last: channels of x and y come last */
-    int i_w, i_xz, i_wz;                /* inputs */
-    bool clamps;                        /* numbers */
+    bool linear, numbers, packed, sum, last; /* last: channels of x and y come last */
+    int i_w, i_xz, i_wz, i_bias;             /* inputs */
+    bool clamps;                             /* numbers */
     float low, high;
 } qconv;
 
@@ -25,6 +25,12 @@ static bool is_window(const nc_type *w, const char **why) {
 
 bool nc_conv_integer_fits(const nc_node *n, const char **why) { return is_window(n->in[1]->type, why); }
 bool nc_qlinear_conv_fits(const nc_node *n, const char **why) { return is_window(n->in[3]->type, why); }
+
+bool nc_qlinear_conv_add_fits(const nc_node *n, const char **why) {
+    if (!is_window(n->in[3]->type, why)) return false;
+    *why = "it has groups";
+    return nc_attr_int(n, "group") == 1;
+}
 
 /* What packing needs of weights (K, C/group, window...). */
 static nck_qconv_args weights_of(const qconv *s, nc_dtype type, const int64_t *dims) {
@@ -71,12 +77,15 @@ nc_code nc_qconv_prepare(nc_prep *p) {
     bool numbers = row == NC_QUANT_TO_FLOAT, linear = row != NC_QUANT_INTEGER && !numbers;
     *s = (qconv){.linear = linear,
                  .numbers = numbers,
-                 .last = numbers || (row == NC_QUANT_LINEAR_LAST && nc_attr_int(p->node, "channels_last") != 0),
+                 .sum = row == NC_QUANT_LINEAR_SUM,
+                 .last = numbers || row == NC_QUANT_LINEAR_SUM ||
+                         (row == NC_QUANT_LINEAR_LAST && nc_attr_int(p->node, "channels_last") != 0),
                  .i_w = linear ? 3 : 1,
                  .i_xz = numbers ? 3 : 2,
                  .i_wz = linear    ? 5
                          : numbers ? 4
                                    : 3};
+    s->i_bias = s->sum ? SUM_BIAS : linear ? 8 : 5;
     s->clamps = numbers && (nc_attr_has(p->node, "low") || nc_attr_has(p->node, "high"));
     s->low = s->clamps && nc_attr_has(p->node, "low") ? (float)nc_attr_float(p->node, "low") : -INFINITY;
     s->high = s->clamps && nc_attr_has(p->node, "high") ? (float)nc_attr_float(p->node, "high") : INFINITY;
@@ -138,9 +147,10 @@ static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_arg
         if (a->out[d] != fits) return qconv_wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear && !s->numbers) return NC_OK;
-    int i_scale = s->linear ? 4 : 2, i_bias = s->linear ? 8 : 5;
-    int64_t scales = nc_tensor_numel(c->in[i_scale]);
-    int64_t bias = c->n_in > i_bias && c->in[i_bias]->data ? nc_tensor_numel(c->in[i_bias]) : a->K;
+    int64_t scales = nc_tensor_numel(c->in[s->linear ? 4 : 2]), y = nc_tensor_numel(c->out[0]);
+    int64_t bias = c->n_in > s->i_bias && c->in[s->i_bias]->data ? nc_tensor_numel(c->in[s->i_bias]) : a->K;
+    if (s->sum && nc_tensor_numel(c->in[OTHER]) != y)
+        return qconv_wrong(c, "the number of codes to add", nc_tensor_numel(c->in[OTHER]), y);
     if (scales != 1 && scales != a->K) return qconv_wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? qconv_wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
@@ -153,7 +163,7 @@ static nck_igemm_out out_of(const nc_call *c, const qconv *s) {
     if (s->numbers) {
         o.a_scale = &one, o.a_scales = 1;
         o.b_scale = c->in[2]->data, o.b_scales = nc_tensor_numel(c->in[2]);
-        if (c->n_in > 5) o.bias = c->in[5]->data;
+        if (c->n_in > s->i_bias) o.bias = c->in[s->i_bias]->data;
         o.clamps = s->clamps, o.low = s->low, o.high = s->high;
     }
     if (!s->linear) return o;
@@ -161,7 +171,7 @@ static nck_igemm_out out_of(const nc_call *c, const qconv *s) {
     o.b_scale = c->in[4]->data, o.b_scales = nc_tensor_numel(c->in[4]);
     o.y_scale = *(const float *)c->in[6]->data;
     o.y_zero = y->dtype == NC_INT8 ? *(const int8_t *)c->in[7]->data : *(const uint8_t *)c->in[7]->data;
-    if (c->n_in > 8) o.sum_bias = c->in[8]->data;
+    if (c->n_in > s->i_bias) o.sum_bias = c->in[s->i_bias]->data;
     return o;
 }
 
@@ -172,6 +182,13 @@ nc_code nc_qconv_run(const nc_call *c) {
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     a.y = out_of(c, s);
     a.w_packed = s->packed ? c->packed[0] : NULL;
+    nck_qconv_sum sum;
+    if (s->sum) {
+        nc_dtype type = c->out[0]->dtype;
+        sum = (nck_qconv_sum){c->in[OTHER]->data, nc_quant_codes(c, type, 6), nc_quant_codes(c, type, OTHER_SCALE),
+                              nc_quant_codes(c, type, SUM_SCALE)};
+        a.sum = &sum;
+    }
     nck_qconv(&a, c->workspace, c->pool);
     return NC_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef NC_OPS_QUANT_QUANT_H
 #define NC_OPS_QUANT_QUANT_H
 
+#include "kernels/cpu/quant/linear.h"
 #include "ops/binding.h"
 #include "ops/card.h"
 
@@ -17,12 +18,14 @@ NC_MUST nc_code nc_at_zero_check(const nc_call *c); /* the sizes of its operands
 NC_MUST nc_code nc_at_zero_run(const nc_call *c);
 
 /* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the latter also:
- * quantized again, where an attribute may put channels last, and as numbers, with channels last; of the former: as
- * numbers, the same of an A that is numbers itself, and Gemm's, as numbers or quantized again. */
+ * quantized again, where an attribute may put channels last, the same added to other codes, and as numbers, both with
+ * channels last; of the former: as numbers, the same of an A that is numbers itself, and Gemm's, as numbers or quantized
+ * again. */
 typedef enum nc_quant_row {
     NC_QUANT_INTEGER,
     NC_QUANT_LINEAR,
     NC_QUANT_LINEAR_LAST,
+    NC_QUANT_LINEAR_SUM,
     NC_QUANT_TO_FLOAT,
     NC_QUANT_DYNAMIC,
     NC_QUANT_GEMM
@@ -38,10 +41,12 @@ NC_MUST nc_code nc_qmatmul_run(const nc_call *c);
 
 bool nc_conv_integer_fits(const nc_node *n, const char **why);
 bool nc_qlinear_conv_fits(const nc_node *n, const char **why);
+bool nc_qlinear_conv_add_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_qconv_prepare(nc_prep *p);
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_qconv_run(const nc_call *c);
 
+nck_codes nc_quant_codes(const nc_call *c, nc_dtype type, int scale); /* of inputs scale and scale + 1 */
 bool nc_qadd_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_qadd_run(const nc_call *c);
 

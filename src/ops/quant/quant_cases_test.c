@@ -112,6 +112,14 @@ const nc_case nc_quant_cases[] = {
      "{ y = nacre.ConvIntegerToFloat<group = 20>(x, w, s, zx) }",
      {{-90, 90}, {-90, 90}, {-90, 90}},
      NC_CASE_NO_GRAD},
+    {"qlinear_conv_add",
+     "<opset: \"\" 25, \"nacre\" 1> g (uint8[2,n,9,5] x, uint8[19,5,3,2] w, uint8[2,n,9,19] o, int32[19] b) => (y, z) "
+     "<const float[] sx = {0.1}, const float[] sw = {0.5}, const float[] sy = {40}, const uint8[] zx = {9}, const "
+     "uint8[] zw = {120}, const uint8[] zy = {128}, const float[] so = {30}, const float[] sz = {50}> { "
+     "y = nacre.QLinearConvAdd<pads = [1,0,1,1]>(x, sx, zx, w, sw, zw, sy, zy, o, so, zx, sz, zw, b) "
+     "z = nacre.QLinearConvAdd<pads = [1,0,1,1]>(x, sx, zx, w, sw, zw, sy, zy, o, so, zx, sz, zw) }",
+     {{0, 200}, {0, 200}, {0, 200}, {-900, 900}},
+     NC_CASE_NO_GRAD},
     {"qlinear_conv",
      G
      "(uint8[1,3,n,6] x, uint8[2,3,3,3] w, int32[2] b) => (y) <const float[] sx = {0.1}, const float[2] sw = {0.5, 2},"

@@ -192,6 +192,7 @@ static bool igemm_no_zeros(const igemm_run *r, int64_t p) {
     const int8_t *own = g->b_zero;
     int64_t first = each ? p * r->u->nr : 0, end = each ? nc_min64(first + r->u->nr, g->N) : g->b_zeros;
     if (g->b_type != NC_INT8 || own == NULL) return g->b_type == NC_INT8;
+    for (uint64_t some = 0; some == 0 && first + 8 <= end; first += some == 0 ? 8 : 0) memcpy(&some, own + first, 8);
     while (first < end && own[first] == 0) first++;
     return first == end;
 }
@@ -314,7 +315,12 @@ static int64_t igemm_rows_within(int64_t K, int64_t most, int64_t bytes) {
     return nc_max64(u->mr, nc_min64(most / u->mr * u->mr, rows));
 }
 
-int64_t nck_igemm_block_rows(int64_t K) { return igemm_rows_within(K, BLOCK_ROWS, BLOCK_BYTES); }
+int64_t nck_igemm_block_rows(const nck_igemm_args *g) {
+    if (igemm_is_direct(igemm_unit(), g)) return igemm_rows_within(g->K, TILE_ROWS, TILE_BYTES);
+    return igemm_rows_within(g->K, BLOCK_ROWS, BLOCK_BYTES);
+}
+
+int64_t nck_igemm_panel(void) { return igemm_unit()->nr; }
 
 static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K) {
     return nc_align64((size_t)(nc_round_up(rows, u->mr) * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
@@ -328,12 +334,12 @@ size_t nck_igemm_block_bytes(int64_t K, bool by_rows) {
     return bytes * (by_rows && u->lay == NULL ? 2 : 1);
 }
 
-void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room) {
+void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, int64_t p, int64_t end, void *room) {
     igemm_run r = {.g = g, .u = igemm_unit(), .b = g->b_packed};
     uint8_t *rows = g->rows != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
     r.direct = igemm_is_direct(r.u, g);
     if (!r.direct) igemm_pack_block(&r, i, n, room, rows);
-    igemm_multiply(&r, i, n, r.direct ? (const uint8_t *)g->a + i * g->a_rs : room, 0, nc_ceil_div(g->N, r.u->nr));
+    igemm_multiply(&r, i, n, r.direct ? (const uint8_t *)g->a + i * g->a_rs : room, p, end);
 }
 
 /* ---- the whole product ---- */
@@ -353,7 +359,7 @@ static void igemm_block_item(void *ctx, int64_t item) {
     int64_t M = r->g->M, i = igemm_row_at(M, r->row_tiles, item), n = igemm_row_at(M, r->row_tiles, item + 1) - i;
     nck_igemm_args g = *r->g;
     g.b_packed = r->b;
-    nck_igemm_block(&g, i, n, r->a_pack + (size_t)nc_parallel_lane() * r->bytes_lane);
+    nck_igemm_block(&g, i, n, 0, r->panels, r->a_pack + (size_t)nc_parallel_lane() * r->bytes_lane);
 }
 
 /* Rows of a tile are whole panels of the pack, which spreads the rows of one tile evenly. */
@@ -413,6 +419,6 @@ void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool) {
         return;
     }
     r.bytes_lane = nck_igemm_block_bytes(g->K, g->rows != NULL);
-    r.row_tiles = nc_ceil_div(g->M, nck_igemm_block_rows(g->K));
+    r.row_tiles = nc_ceil_div(g->M, nck_igemm_block_rows(g));
     nc_parallel_upto(pool, LANES, r.row_tiles, igemm_block_item, &r);
 }

@@ -54,10 +54,11 @@ size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool 
 void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool);
 
 /* For callers with a parallel loop of their own: the most rows worth doing together, the room that one thread needs,
- * and the product of rows [i, i + n) with all columns; B is packed. */
-int64_t nck_igemm_block_rows(int64_t K);
+ * columns of a panel, and the product of rows [i, i + n) with panels [p, end) of columns; B is packed. */
+int64_t nck_igemm_block_rows(const nck_igemm_args *g);
 size_t nck_igemm_block_bytes(int64_t K, bool by_rows);
-void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room);
+int64_t nck_igemm_panel(void);
+void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, int64_t p, int64_t end, void *room);
 
 /* The packed form belongs to the ISA in use; it is not a file format. It has the sums of columns too. */
 size_t nck_igemm_packed_b_bytes(int64_t K, int64_t N);

@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-enum { ROWS = 32 }; /* rows of a window that are found once for all places of an output row */
-
 static int64_t product(const int64_t *d, int n) {
     int64_t p = 1;
     for (int i = 0; i < n; i++) p *= d[i];
@@ -38,31 +36,34 @@ typedef struct patches {
     int64_t channels; /* of the group */
 } patches;
 
-/* Of windows over a few channels runs are shorter than a call of memcpy takes: in two pieces that may overlap. */
-static void copy_run(uint8_t *restrict to, const uint8_t *restrict from, int64_t n) {
-    if (n >= 8 && n <= 16)
-        memcpy(to, from, 8), memcpy(to + n - 8, from + n - 8, 8);
-    else if (n > 16 && n <= 32)
-        memcpy(to, from, 16), memcpy(to + n - 16, from + n - 16, 16);
-    else
-        memcpy(to, from, (size_t)n);
+/* n runs of `bytes` bytes, from_step and to_step apart. Of windows over a few channels runs are shorter than a call of
+ * memcpy takes: in two pieces that may overlap. */
+static void copy_runs(int64_t n, int64_t bytes, const uint8_t *restrict from, int64_t from_step, uint8_t *restrict to,
+                      int64_t to_step) {
+    if (bytes >= 8 && bytes <= 16) {
+        for (; n > 0; n--, from += from_step, to += to_step)
+            memcpy(to, from, 8), memcpy(to + bytes - 8, from + bytes - 8, 8);
+        return;
+    }
+    if (bytes > 16 && bytes <= 32) {
+        for (; n > 0; n--, from += from_step, to += to_step)
+            memcpy(to, from, 16), memcpy(to + bytes - 16, from + bytes - 16, 16);
+        return;
+    }
+    for (; n > 0; n--, from += from_step, to += to_step) memcpy(to, from, (size_t)bytes);
 }
 
 /* The taps of one row of the window at x + `row`, elements from + t * dilation of [0, in): as bytes to `to`. */
-static uint8_t *copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *to) {
+static void copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *to) {
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
     int64_t n = a->window[last], dilation = a->dilation[last], width = a->in[last], c = p->channels;
     if (dilation == 1 && a->group == 1) {
-        if (from >= 0 && from + n <= width) {
-            copy_run(to, p->x + (row + from) * c, n * c);
-            return to + n * c;
-        }
         int64_t first = nc_min64(n, nc_max64(0, -from)), end = nc_max64(first, nc_min64(n, width - from));
         memset(to, p->zero, (size_t)(first * c));
         if (end > first) memcpy(to + first * c, p->x + (row + from + first) * c, (size_t)((end - first) * c));
         memset(to + end * c, p->zero, (size_t)((n - end) * c));
-        return to + n * c;
+        return;
     }
     for (int64_t t = 0; t < n; t++, from += dilation, to += c) {
         if (from < 0 || from >= width)
@@ -70,7 +71,21 @@ static uint8_t *copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *
         else
             memcpy(to, p->x + (row + from) * a->C, (size_t)c);
     }
-    return to;
+}
+
+/* The same for n places of an output row from o on: those that hang over no edge are runs. */
+static void copy_line(const patches *p, int64_t row, int64_t o, int64_t n, int64_t step, uint8_t *to) {
+    const nck_qconv_args *a = p->a;
+    int last = a->n_spatial - 1;
+    int64_t taps = a->window[last], stride = a->stride[last], pad = a->pad[last], room = a->in[last] + pad - taps;
+    int64_t first = nc_max64(o, nc_ceil_div(pad, stride)), end = room < 0 ? 0 : nc_min64(o + n, room / stride + 1);
+    bool runs = a->dilation[last] == 1 && a->group == 1 && first < end;
+    if (!runs) first = o + n, end = o + n;
+    for (int64_t k = o; k < first; k++) copy_taps(p, row, k * stride - pad, to + (k - o) * step);
+    if (runs)
+        copy_runs(end - first, taps * p->channels, p->x + (row + first * stride - pad) * p->channels,
+                  stride * p->channels, to + (first - o) * step, step);
+    for (int64_t k = end; k < o + n; k++) copy_taps(p, row, k * stride - pad, to + (k - o) * step);
 }
 
 /* The element that row `tap` of the window's rows begins at, seen from the output row `at`; -1: in the padding. */
@@ -90,17 +105,16 @@ static void patch_rows(const void *ctx, int64_t i, int64_t n, int64_t step, uint
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
     int64_t n_rows = product(a->window, last), bytes = a->window[last] * p->channels, width = a->out[last];
-    int64_t at = i / width, o = i % width, rows[ROWS];
-    for (int64_t place = 0; place < n; place++, o++, to += step) {
-        uint8_t *next = to;
-        if (o == width) o = 0, at++;
-        for (int64_t t = 0; t < n_rows && t < ROWS && (o == 0 || place == 0); t++) rows[t] = nck_qconv_row(a, at, t);
+    for (int64_t end = i + n, places; i < end; i += places, to += places * step) {
+        int64_t at = i / width, o = i % width;
+        places = nc_min64(width - o, end - i);
         for (int64_t t = 0; t < n_rows; t++) {
-            int64_t row = t < ROWS ? rows[t] : nck_qconv_row(a, at, t);
+            int64_t row = nck_qconv_row(a, at, t);
+            uint8_t *line = to + t * bytes;
             if (row >= 0)
-                next = copy_taps(p, row, o * a->stride[last] - a->pad[last], next);
+                copy_line(p, row, o, places, step, line);
             else
-                memset(next, p->zero, (size_t)bytes), next += bytes;
+                for (int64_t k = 0; k < places; k++) memset(line + k * step, p->zero, (size_t)bytes);
         }
     }
 }
@@ -181,16 +195,39 @@ static nck_igemm_args qconv_product(const nck_qconv_job *j, const patches *p, in
     return m;
 }
 
+/* Channels [first, last) of places [from, end) of image i. */
+static void qconv_add(const nck_qconv_job *j, int64_t i, int64_t from, int64_t end, int64_t first, int64_t last) {
+    const nck_qconv_args *a = j->a;
+    const nck_qconv_sum *s = a->sum;
+    bool all = last - first == a->K; /* are they one run? */
+    int64_t runs = all ? 1 : end - from, n = all ? (end - from) * a->K : last - first;
+    for (int64_t r = 0, at = (i * j->places + from) * a->K + first; r < runs; r++, at += a->K) {
+        uint8_t *y = (uint8_t *)a->y.c + at;
+        nck_add_codes(a->y.type, n, y, s->of_y, (const uint8_t *)s->other + at, s->of_other, y, s->of_sum, NULL);
+    }
+}
+
+static patches patches_of(const nck_qconv_job *j, int64_t i, int64_t g) {
+    const nck_qconv_args *a = j->a;
+    patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0, .channels = a->C / a->group};
+    p.x = (const uint8_t *)a->x + i * j->plane * a->C + g * p.channels;
+    return p;
+}
+
+/* Items of one part of the columns come one after the other: their weights stay in the cache. */
 static void qconv_item(void *ctx, int64_t item) {
     const nck_qconv_job *j = ctx;
     const nck_qconv_args *a = j->a;
-    int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
+    int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group % a->N;
+    int64_t part = item / j->blocks / a->group / a->N, panel = nck_igemm_panel();
+    int64_t panels = nc_ceil_div(a->K / a->group, panel);
+    int64_t first = panels * part / j->parts, last = panels * (part + 1) / j->parts;
     int64_t step = nck_isa_get()->igemm->mr, steps = nc_ceil_div(j->places, step); /* of whole tiles */
     int64_t from = steps * block / j->blocks * step, end = nc_min64(j->places, steps * (block + 1) / j->blocks * step);
-    patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0, .channels = a->C / a->group};
-    p.x = (const uint8_t *)a->x + i * j->plane * a->C + g * p.channels;
+    patches p = patches_of(j, i, g);
     nck_igemm_args m = qconv_product(j, &p, i, g);
-    nck_igemm_block(&m, from, end - from, j->room + (size_t)nc_parallel_lane() * j->bytes_lane);
+    nck_igemm_block(&m, from, end - from, first, last, j->room + (size_t)nc_parallel_lane() * j->bytes_lane);
+    if (a->sum != NULL) qconv_add(j, i, from, end, first * panel, nc_min64(last * panel, a->K));
 }
 
 static bool qconv_in_place(const nck_qconv_args *a) {
@@ -199,11 +236,19 @@ static bool qconv_in_place(const nck_qconv_args *a) {
     return true;
 }
 
-/* As many for each thread, where one image is all there is; none is less than a tile. */
-static int64_t blocks_of(const nck_qconv_args *a, int64_t places, int threads) {
-    int64_t blocks = nc_ceil_div(places, nck_igemm_block_rows(terms_of(a)));
-    if (a->N * a->group > 1) return blocks;
-    return nc_min64(nc_ceil_div(places, nck_isa_get()->igemm->mr), nc_round_up(blocks, threads));
+/* As many items for each thread, where one image is all there is. Few blocks are cut into parts of the columns, so that
+ * each thread reads its own weights; only where these are few as well, blocks become smaller, but not less than a tile.
+ */
+static void qconv_cut(nck_qconv_job *j, int threads) {
+    const nck_qconv_args *a = j->a;
+    patches p = patches_of(j, 0, 0);
+    nck_igemm_args m = qconv_product(j, &p, 0, 0);
+    j->blocks = nc_ceil_div(j->places, nck_igemm_block_rows(&m));
+    j->parts = 1;
+    if (a->N * a->group > 1 || threads == 1) return;
+    int64_t panels = nc_ceil_div(a->K, nck_igemm_panel()), tiles = nc_ceil_div(j->places, nck_isa_get()->igemm->mr);
+    if (j->blocks < threads) j->parts = nc_min64(panels, nc_ceil_div(threads, j->blocks));
+    j->blocks = nc_min64(tiles, nc_round_up(j->blocks, nc_ceil_div(threads, j->parts)));
 }
 
 /* Channels last on both sides. */
@@ -220,12 +265,12 @@ static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *works
         return;
     }
     j.bytes_lane = nck_igemm_block_bytes(terms_of(a), true);
-    j.blocks = blocks_of(a, j.places, pool ? nc_pool_threads(pool) : 1);
+    qconv_cut(&j, pool ? nc_pool_threads(pool) : 1);
     if (j.w == NULL) {
         nck_qconv_pack(a, workspace + r->packed, workspace + r->order);
         j.w = workspace + r->packed;
     }
-    nc_parallel_upto(pool, NCK_QCONV_LANES, a->N * a->group * j.blocks, qconv_item, &j);
+    nc_parallel_upto(pool, NCK_QCONV_LANES, a->N * a->group * j.blocks * j.parts, qconv_item, &j);
 }
 
 /* (N, C, plane) to (N, plane, C), and back. */

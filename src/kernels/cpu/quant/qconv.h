@@ -6,6 +6,13 @@
 
 #include "base/shape.h"
 #include "kernels/cpu/gemm/igemm.h"
+#include "kernels/cpu/quant/linear.h"
+
+/* Codes that lie as those of y do and are added to them as nck_add_codes says, while a block of y is in the cache. */
+typedef struct nck_qconv_sum {
+    const void *other;
+    nck_codes of_y, of_other, of_sum;
+} nck_qconv_sum;
 
 typedef struct nck_qconv_args {
     int n_spatial;
@@ -23,6 +30,7 @@ typedef struct nck_qconv_args {
     /* c is (N, K, out...) or (N, out..., K), dense: strides are not read. A is x, with one scale; B is w, columns are
      * K. */
     nck_igemm_out y;
+    const nck_qconv_sum *sum; /* NULL: none; y is codes, group 1, channels last */
 } nck_qconv_args;
 
 /* Reads w, its type, the sizes of weights, strides and dilations; room: for the weights in the order of the pack. */

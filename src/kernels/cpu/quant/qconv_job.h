@@ -13,6 +13,7 @@ typedef struct nck_qconv_job {
     char *room;    /* for each lane */
     size_t bytes_lane;
     int64_t places, plane, blocks; /* of one image; blocks of places */
+    int64_t parts;                 /* of the columns of each block */
     bool in_place;                 /* places of x are rows */
 } nck_qconv_job;
 

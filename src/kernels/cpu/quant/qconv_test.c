@@ -77,6 +77,42 @@ static const nck_qconv_args convs[] = {
      .stride = {1, 1},
      .dilation = {1, 1},
      .w_zeros = 34},
+    {.n_spatial = 2, /* few places and many channels: columns are cut */
+     .N = 1,
+     .C = 24,
+     .K = 134,
+     .group = 1,
+     .in = {5, 6},
+     .out = {3, 3},
+     .window = {3, 3},
+     .stride = {2, 2},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 134},
+    {.n_spatial = 2, /* few channels: rows of the window are short runs; padding is wider than a step */
+     .N = 1,
+     .C = 3,
+     .K = 20,
+     .group = 1,
+     .in = {23, 29},
+     .out = {12, 15},
+     .window = {7, 7},
+     .stride = {2, 2},
+     .dilation = {1, 1},
+     .pad = {3, 3},
+     .w_zeros = 1},
+    {.n_spatial = 2, /* a window wider than the image */
+     .N = 1,
+     .C = 5,
+     .K = 4,
+     .group = 1,
+     .in = {4, 2},
+     .out = {4, 3},
+     .window = {3, 4},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .pad = {1, 2},
+     .w_zeros = 1},
     {.n_spatial = 2, /* depthwise, by two, hanging over every edge */
      .N = 1,
      .C = 6,
@@ -239,6 +275,35 @@ static void check_last(nck_qconv_args c, const int32_t *want, int64_t nx, int64_
     nc_free(x), nc_free(turned), nc_free(got), nc_free(ws);
 }
 
+/* The codes of it with others added to them: block by block, where columns are cut too, as of all of them. */
+static void check_sum(nck_qconv_args c, int64_t nx, int64_t ny, nc_pool *pool) {
+    static const float one = 1, small = 0.001f;
+    uint8_t *x = nc_alloc((size_t)nx + 1), *other = bytes_of(ny, 11), *got = nc_alloc((size_t)ny + 1),
+            *want = bytes_of(ny, 12);
+    nck_qconv_sum sum = {.other = other, .of_y = {0.02f, 100}, .of_other = {0.03f, 7}, .of_sum = {0.04f, 50}};
+    c.last = true, c.w_packed = NULL;
+    c.y = (nck_igemm_out){.type = NC_UINT8,
+                          .c = want,
+                          .a_scale = &one,
+                          .a_scales = 1,
+                          .b_scale = &small,
+                          .b_scales = 1,
+                          .y_scale = 1,
+                          .y_zero = 100};
+    void *ws = nc_alloc_aligned(nck_qconv_workspace(&c, false) + 64, 64);
+    REQUIRE(x && other && got && want && ws);
+    turn(c.N, c.C, c.N > 0 ? nx / c.N / c.C : 0, 1, c.x, x);
+    c.x = x;
+    nck_qconv(&c, ws, NULL);
+    nck_add_codes_ref(NC_UINT8, ny, want, sum.of_y, other, sum.of_other, want, sum.of_sum);
+    for (int threads = 0; threads < 2; threads++) {
+        c.sum = &sum, c.y.c = got;
+        nck_qconv(&c, ws, threads ? pool : NULL);
+        CHECK(memcmp(got, want, (size_t)ny) == 0);
+    }
+    nc_free(x), nc_free(other), nc_free(got), nc_free(want), nc_free(ws);
+}
+
 /* small: neighbouring weights are exact in 16 bits, and have no zero point. */
 static void check_conv(int i, bool small) {
     nck_qconv_args c = convs[i];
@@ -250,7 +315,7 @@ static void check_conv(int i, bool small) {
     void *ws = nc_alloc_aligned(nck_qconv_workspace(&c, false) + 64, 64);
     void *packed = nc_alloc_aligned(nck_qconv_packed_bytes(&c) + 64, 64);
     void *order = nc_alloc_aligned(nck_qconv_pack_room(&c) + 64, 64);
-    nc_pool *pool = nc_pool_create(3);
+    nc_pool *pool = nc_pool_create(i % 2 ? 9 : 3);
     REQUIRE(x && w && zero && got && want && ws && packed && order && pool);
     c.x = x, c.w = w, c.w_zero = zero, c.x_zero = zero + 1;
     c.x_type = (i + small) % 2 ? NC_INT8 : NC_UINT8, c.w_type = i < 2 || small ? NC_INT8 : NC_UINT8;
@@ -271,6 +336,7 @@ static void check_conv(int i, bool small) {
     check_codes(&c, NC_INT8, want, ny, ws, NULL);
     c.w = w;
     check_last(c, want, nx, ny, pool);
+    if (c.group == 1) check_sum(c, nx, ny, pool);
     nc_pool_destroy(pool);
     nc_free(x), nc_free(w), nc_free(zero), nc_free(got), nc_free(want), nc_free(ws), nc_free(packed), nc_free(order);
 }
