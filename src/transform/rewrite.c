@@ -37,6 +37,15 @@ bool nc_rewrite_free_draw(const nc_node *n) {
     return n->out[0]->var == NULL && !nc_rewrite_unused(n->out[0]);
 }
 
+bool nc_rewrite_dead(const nc_node *n) {
+    if (n->card->traits & NC_IN_PLACE) return false;
+    for (int k = 0; k < n->n_out; k++) {
+        const nc_value *v = n->out[k];
+        if (v != NULL && (v->uses.n > 0 || v->n_outputs > 0 || v->var != NULL)) return false;
+    }
+    return true;
+}
+
 bool nc_rewrite_fixed(const nc_value *v) {
     if (v == NULL || v->lit == NULL || v->var != NULL) return false;
     return v->graph->model->infers_only || !nc_dtype_is_float(v->lit->dtype);

@@ -18,6 +18,7 @@ bool nc_rewrite_same_type(const nc_value *a, const nc_value *b);
 /* Output 0 may become another node's: it is the only one used, holds no version, and nothing else hangs on the node. */
 bool nc_rewrite_free(const nc_node *n);
 bool nc_rewrite_free_draw(const nc_node *n); /* the same, though it may draw numbers */
+bool nc_rewrite_dead(const nc_node *n);      /* nobody uses what it gives, and it leaves nothing behind */
 /* A constant whose value may be relied on: no variable, and no gradient will make it one (floats). */
 bool nc_rewrite_fixed(const nc_value *v);
 

@@ -2,16 +2,8 @@
  * Updates of variables stay: what they leave behind is a result of the run. Constants that nobody uses go too, unless
  * a gradient by their name may still be asked for. */
 #include "ir/edit.h"
+#include "transform/rewrite.h"
 #include "transform/transform.h"
-
-static bool is_dead(const nc_node *n) {
-    if (n->card->traits & NC_IN_PLACE) return false;
-    for (int k = 0; k < n->n_out; k++) {
-        const nc_value *v = n->out[k];
-        if (v != NULL && (v->uses.n > 0 || v->n_outputs > 0 || v->var != NULL)) return false;
-    }
-    return true;
-}
 
 static void drop_captures(nc_node *n, int *n_changes) {
     for (int s = 0; s < n->n_subs; s++)
@@ -27,7 +19,7 @@ nc_code nc_pass_dead_code(nc_work *w, nc_graph *g, int *n_changes) {
     (void)w;
     for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
         prev = n->prev;
-        if (is_dead(n)) {
+        if (nc_rewrite_dead(n)) {
             nc_edit_remove(n);
             ++*n_changes;
         } else {

@@ -323,6 +323,10 @@ nc_code nc_pass_quantized(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->last, *before; n != NULL; n = before) {
         bool done = false;
         before = n->prev;
+        if (*n_changes > 0 && nc_rewrite_dead(n)) { /* what stood for it: nobody should compute its constants */
+            nc_edit_remove(n);
+            continue;
+        }
         w->at_node = n->name, w->at_op = n->card->name;
         NC_TRY(at_node(w, n, &done));
         *n_changes += done;
