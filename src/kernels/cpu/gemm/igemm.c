@@ -259,7 +259,7 @@ static void igemm_rests(const igemm_run *r, int64_t i, int64_t rows, const uint8
 
 /* A panel of `rows` rows from i on with the columns c; rest: where these have zero points. */
 static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, int64_t step,
-                       const panel_columns *c, const int32_t *rest) {
+                       const panel_columns *c, const int32_t *rest, nck_igemm_ahead ahead) {
     const nck_igemm_args *g = r->g;
     _Alignas(64) int32_t acc[NCK_IGEMM_MAX_MR * NCK_IGEMM_MAX_NR];
     int32_t zero[NCK_IGEMM_MAX_MR];
@@ -272,7 +272,7 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
     if (r->u->tiles != NULL)
         r->u->tiles(rows, groups, a, step, c->b, acc);
     else
-        r->u->micro[rows](groups, a, step, c->b, c->exact, acc);
+        r->u->micro[rows](groups, a, step, c->b, c->exact, ahead, acc);
     if (!one) igemm_a_zeros(r, i, rows, zero);
     r->u->store(&(nck_igemm_tile){.acc = acc,
                                   .rows = rows,
@@ -289,7 +289,8 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
 
 /* Rows [i, i + n), packed or at a, with panels [p, end) of columns. */
 static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
-    int64_t panels = nc_ceil_div(n, r->u->mr), step = r->direct ? r->g->a_rs : igemm_terms(r->u, r->g->K);
+    int64_t panels = nc_ceil_div(n, r->u->mr), groups = nc_ceil_div(r->g->K, r->u->group);
+    int64_t step = r->direct ? r->g->a_rs : igemm_terms(r->u, r->g->K);
     int32_t rests[TILE_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
     bool fit = n <= (int64_t)(sizeof rests / sizeof *rests), known = false;
     packed_b b;
@@ -298,11 +299,14 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     for (; p < end; p++) {
         panel_columns c;
         igemm_read_panel(r, &b, p, &c);
+        nck_igemm_ahead ahead = {c.b, 0};
+        if (p + 1 < end) ahead = (nck_igemm_ahead){c.b + b.bytes_panel, nc_ceil_div(r->u->group * r->u->nr, panels)};
         row_walk w = row_walk_of(n, panels);
         for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) {
             int32_t *rest = fit ? rests + w.at : rests;
             if (c.any_zero && !known) igemm_rests(r, i + w.at, w.rows, a + w.at * step, step, rest);
-            igemm_tile(r, i + w.at, w.rows, a + w.at * step, step, &c, rest);
+            igemm_tile(r, i + w.at, w.rows, a + w.at * step, step, &c, rest, ahead);
+            ahead.at += ahead.pace * groups;
         }
         known = known || (fit && c.any_zero);
     }

@@ -42,8 +42,11 @@ ALWAYS int64_t igemm_row(int r, int64_t step) {
 
 /* n groups. wide: neighbouring products may not be added in int16. */
 ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, int64_t step, const int8_t *b,
-                         vi acc[MR][NV]) {
-    for (; n > 0; n--, a += igemm_next(rows), b += NR * GROUP) {
+                         nck_igemm_ahead ahead, vi acc[MR][NV]) {
+    for (; n > 0; n--, a += igemm_next(rows), b += NR * GROUP, ahead.at += ahead.pace) {
+#if defined DOT_ROWS && PAIR_LIMIT >= 256
+        __builtin_prefetch(ahead.at, 0, 2);
+#endif
         vi col[NV];
         UNROLL
         for (int v = 0; v < NV; v++) col[v] = vi_load(b + v * VL * GROUP);
@@ -69,7 +72,7 @@ ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, int64
 
 /* rows is a constant where inlined. */
 ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, const uint8_t *exact,
-                        int32_t *out) {
+                        nck_igemm_ahead ahead, int32_t *out) {
     vi acc[MR][NV];
     UNROLL
     for (int r = 0; r < rows; r++) UNROLL
@@ -78,13 +81,13 @@ ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, int64_t step
     for (; groups > 0; groups -= BLOCK_GROUPS, a += BLOCK_GROUPS * igemm_next(rows), b += BLOCK_GROUPS * NR * GROUP) {
         int64_t n = groups < BLOCK_GROUPS ? groups : BLOCK_GROUPS;
         if (*exact++)
-            igemm_groups(rows, false, n, a, step, b, acc);
+            igemm_groups(rows, false, n, a, step, b, ahead, acc);
         else
-            igemm_groups(rows, true, n, a, step, b, acc);
+            igemm_groups(rows, true, n, a, step, b, ahead, acc);
     }
 #else
     (void)exact;
-    igemm_groups(rows, false, groups, a, step, b, acc);
+    igemm_groups(rows, false, groups, a, step, b, ahead, acc);
 #endif
     UNROLL
     for (int r = 0; r < rows; r++) UNROLL
@@ -94,8 +97,8 @@ ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, int64_t step
 
 #define MICRO(rows)                                                                                 \
     static void igemm_micro_##rows(int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, \
-                                   const uint8_t *exact, int32_t *acc) {                            \
-        igemm_micro(rows, groups, a, step, b, exact, acc);                                          \
+                                   const uint8_t *exact, nck_igemm_ahead ahead, int32_t *acc) {     \
+        igemm_micro(rows, groups, a, step, b, exact, ahead, acc);                                   \
     }
 EACH_ROWS(MICRO)
 #undef MICRO
@@ -529,7 +532,7 @@ static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const
         UNROLL
         for (int r = 1; r < MR; r++) acc[r][v] = acc[0][v];
     }
-    igemm_groups(MR, false, groups, a, 0, b, acc);
+    igemm_groups(MR, false, groups, a, 0, b, (nck_igemm_ahead){b, 0}, acc);
     UNROLL
     for (int r = 0; r < MR; r++, to += o->c_rs) {
         float32x4_t q[NV];

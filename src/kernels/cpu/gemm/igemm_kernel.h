@@ -26,10 +26,17 @@
 #define NCK_IGEMM_MAX_DEPTH 64 /* most channels of a depthwise convolution at a time */
 #define NCK_IGEMM_OVERREAD 64  /* bytes behind a panel that a kernel may read or packing may write */
 
+/* What is asked for meanwhile, where a kernel does so: `pace` bytes for each group, from `at` on. Weights that come from
+ * memory are so there when their panel's turn is, without a burst that would hold up the loads. */
+typedef struct nck_igemm_ahead {
+    const int8_t *at;
+    int64_t pace;
+} nck_igemm_ahead;
+
 /* acc[r*nr + j] = sum over the groups of row r of a times column j of b. step: from row to row of a, where they lie so.
  * exact[k]: of block k. */
 typedef void nck_igemm_micro(int64_t groups, const uint8_t *a, int64_t step, const int8_t *b, const uint8_t *exact,
-                             int32_t *acc);
+                             nck_igemm_ahead ahead, int32_t *acc);
 /* The same of any number of rows, between a call of tiles_open and one of tiles_close. */
 typedef void nck_igemm_tiles(int64_t rows, int64_t groups, const uint8_t *a, int64_t step, const int8_t *b,
                              int32_t *acc);
