@@ -19,8 +19,8 @@ NC_MUST nc_code nc_at_zero_run(const nc_call *c);
 
 /* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the latter also:
  * quantized again, where an attribute may put channels last, the same added to other codes, and as numbers, both with
- * channels last; of the former: as numbers, the same of an A that is numbers itself, and Gemm's, as numbers or quantized
- * again. */
+ * channels last; of the former: as numbers, the same of an A that is numbers itself, and Gemm's, as numbers or
+ * quantized again. */
 typedef enum nc_quant_row {
     NC_QUANT_INTEGER,
     NC_QUANT_LINEAR,

@@ -26,8 +26,8 @@
 #define NCK_IGEMM_MAX_DEPTH 64 /* most channels of a depthwise convolution at a time */
 #define NCK_IGEMM_OVERREAD 64  /* bytes behind a panel that a kernel may read or packing may write */
 
-/* What is asked for meanwhile, where a kernel does so: `pace` bytes for each group, from `at` on. Weights that come from
- * memory are so there when their panel's turn is, without a burst that would hold up the loads. */
+/* What is asked for meanwhile, where a kernel does so: `pace` bytes for each group, from `at` on. Weights that come
+ * from memory are so there when their panel's turn is, without a burst that would hold up the loads. */
 typedef struct nck_igemm_ahead {
     const int8_t *at;
     int64_t pace;
