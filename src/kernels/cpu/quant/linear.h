@@ -36,8 +36,8 @@ typedef struct nck_codes {
 } nck_codes;
 /* y[i] = saturate(round(a[i] * (a's scale / y's) + (b[i] * (b's / y's) + rest)) + y's zero), all of one type, in f32,
  * where rest is what the zero points take off and each sum is rounded once; of scales that are large beside y's the
- * same with zero points taken off first, NaN counting as 0. Within one code of dequantizing, adding and quantizing: there is
- * no division by element. y may be a or b. */
+ * same with zero points taken off first, NaN counting as 0. Within one code of dequantizing, adding and quantizing:
+ * there is no division by element. y may be a or b. */
 void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                    nck_codes py, nc_pool *pool);
 void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,

@@ -273,7 +273,7 @@ static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks
 }
 #elif defined NCK_ISA_neon
 static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks, const nck_linear_sum *s, uint8_t *y) {
-    const uint8x16_t flip = vdupq_n_u8(s->low < 0 ? 0x80 : 0);
+    const uint8x16_t flip = vdupq_n_u8((uint8_t)(s->low < 0 ? 0x80 : 0));
     const float32x4_t zero = vdupq_n_f32(0x1p23f + (s->low < 0 ? 128 : 0)), rest = vdupq_n_f32(s->rest);
     const int16x8_t z = vdupq_n_s16((int16_t)s->zero);
     for (int64_t i = 0; i < blocks * LEN; i += 16) {
