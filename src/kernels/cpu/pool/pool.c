@@ -59,21 +59,6 @@ double nck_pool_count(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, n
     return (double)(count_along(w, 0, o0, by) * count_along(w, 1, o1, by) * count_along(w, 2, o2, by));
 }
 
-/* The inverses of the same for n places of a line from `first` on. */
-static void pool_inverses(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
-                          double *inverses) {
-    bool sum = by == NCK_POOL_SUM;
-    int64_t others = sum ? 1 : count_along(w, 0, o0, by) * count_along(w, 1, o1, by), from, end, unused;
-    nck_window_places(w, 2, 0, &from, &unused); /* places [from, end) see the whole window */
-    nck_window_places(w, 2, w->k[2] - 1, &unused, &end);
-    double all = sum ? 1 : 1 / (double)(others * w->k[2]);
-    for (int64_t i = 0; i < n; i++) inverses[i] = all;
-    for (int64_t i = 0; !sum && i < n; i++) {
-        if (first + i >= from && first + i < end) i = nc_min64(n, end - first);
-        if (i < n) inverses[i] = 1 / (double)(others * count_along(w, 2, first + i, by));
-    }
-}
-
 static int64_t by_columns(const nck_window *w, int64_t at) {
     int64_t i2 = at % w->in[2], i1 = at / w->in[2] % w->in[1], i0 = at / w->in[2] / w->in[1];
     return (i2 * w->in[1] + i1) * w->in[0] + i0;
@@ -153,21 +138,6 @@ static bool lines_fit(const nck_window *w) { return PIECE * w->stride[2] + w->k[
 #define LOWEST 0
 #define IS_NAN IS_NAN_INT
 #include "kernels/cpu/pool/pool_max.inc"
-
-/* acc[i] += x[i * step] */
-static void add_every(double *restrict acc, const double *restrict x, int64_t step, int64_t n) {
-    typedef double two_v __attribute__((vector_size(16)));
-    int64_t i = 0;
-    for (; step == 1 && i + STEP <= n; i += STEP)
-        for (int k = 0; k < STEP; k++) acc[i + k] += x[i + k];
-    for (; step == 2 && i + 2 < n; i += 2) { /* the last two would read past the end of x */
-        two_v a, b, sum;
-        memcpy(&a, x + 2 * i, sizeof a), memcpy(&b, x + 2 * i + 2, sizeof b), memcpy(&sum, acc + i, sizeof sum);
-        sum += __builtin_shufflevector(a, b, 0, 2);
-        memcpy(acc + i, &sum, sizeof sum);
-    }
-    for (; i < n; i++) acc[i] += x[i * step];
-}
 
 #define TEXT "kernels/cpu/pool/pool_average.inc"
 #include "kernels/cpu/per_float.inc"
