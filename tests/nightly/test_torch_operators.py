@@ -33,6 +33,8 @@ EXPORTERS = {"script": (6, (torch.float32, torch.int64, torch.bool)),
 #: Draws, memory that was not written, and what gives no tensor of numbers.
 NOT_COMPARED = ("bernoulli", "dropout", "empty", "multinomial", "normal", "rand", "rrelu", "uniform", "exponential",
                 "geometric", "cauchy", "log_normal", "fractional_max_pool", "to_sparse", "complex", "item")
+#: Of these the older exporter's own inference divides by a dim of 0, which ends the process on x86-64.
+DIVIDED_BY_ZERO = ("nn.functional.unfold",)
 OPS = [op for op in op_db if not any(word in op.name for word in NOT_COMPARED)]
 
 
@@ -95,6 +97,8 @@ def cases(op, dtype, exporter):
     for k, sample in enumerate(itertools.islice(op.sample_inputs("cpu", dtype), EXPORTERS[exporter][0])):
         module = Call(op, sample)
         tensors = module.inputs()
+        if exporter.startswith("script") and op.name in DIVIDED_BY_ZERO and any(x.numel() == 0 for x in tensors):
+            continue
         try:
             want = [x for x in pytree.tree_leaves(module(*module.inputs())) if x is not None]
         except Exception:  # noqa: BLE001

@@ -61,15 +61,17 @@ static size_t igemm_layout_b(const nck_igemm_table *u, int64_t K, int64_t N, voi
     p->blocks = nc_ceil_div(K, NCK_IGEMM_BLOCK);
     size_t sums = nc_align64((size_t)(panels * p->bytes_panel) + NCK_IGEMM_OVERREAD);
     size_t exact = sums + nc_align64((size_t)(panels * (u->nr + 1)) * sizeof(int32_t));
-    p->panels = at;
-    p->sums = (int32_t *)((char *)at + sums);
-    p->most = p->sums + panels * u->nr;
-    p->exact = (uint8_t *)at + exact;
+    if (at != NULL) {
+        p->panels = at;
+        p->sums = (int32_t *)((char *)at + sums);
+        p->most = p->sums + panels * u->nr;
+        p->exact = (uint8_t *)at + exact;
+    }
     return exact + nc_align64((size_t)(panels * p->blocks));
 }
 
 size_t nck_igemm_packed_b_bytes(int64_t K, int64_t N) {
-    packed_b p;
+    packed_b p = {0};
     return igemm_layout_b(igemm_unit(), K, N, NULL, &p);
 }
 
@@ -293,7 +295,7 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     int64_t step = r->direct ? r->g->a_rs : igemm_terms(r->u, r->g->K);
     int32_t rests[TILE_ROWS + 2 * NCK_IGEMM_MAX_MR]; /* of all rows, once; of more rows than these, for each tile */
     bool fit = n <= (int64_t)(sizeof rests / sizeof *rests), known = false;
-    packed_b b;
+    packed_b b = {0};
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
     if (r->u->tiles != NULL) r->u->tiles_open();
     for (; p < end; p++) {
