@@ -14,7 +14,7 @@ say() { echo "$*" | tee -a "$out/memcheck.txt"; }
 
 tool=$(command -v compute-sanitizer || ls "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" 2>/dev/null)
 [ -n "$tool" ] || { say "not run: compute-sanitizer is not there" && exit 77; }
-[ -x $tests ] || { say "not run: $tests is not built (cmake --preset release, cmake --build build/release)" && exit 77; }
+[ -x $tests ] || { say "not run: $tests is not built (cmake --preset release)" && exit 77; }
 export NACRE_CUDA_KEEP=0 NACRE_CACHE=${NACRE_CACHE-$PWD/build/kernel_cache}
 
 # under TOOL PATTERN...: 0 where it found nothing.
