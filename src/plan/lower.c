@@ -25,6 +25,12 @@ static nc_code fix_variables(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
+bool nc_lower_may_go(const nc_node *n) { return n->n_out == 1 && !n->recompute && !n->out[0]->var; }
+
+bool nc_lower_on_cpu(const nc_node *n, const nc_plan_options *o) {
+    return nc_channel_blocking(nc_kernels_at(o, n->place)).block > 0;
+}
+
 /* A piece may have to be taken apart in turn, on the device that it is placed on. */
 nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o) {
     bool changed = true;

@@ -15,8 +15,6 @@ extern const nc_card nc_card_ms_qlinear_conv, nc_card_qlinear_add, nc_card_qline
 
 enum { CONV_IN = 8, ADD_IN = 8, SUM_IN = 14 }; /* a convolution's bias comes behind, that of the sum last */
 
-static bool may_go(const nc_node *n) { return n->n_out == 1 && !n->recompute && !n->out[0]->var; }
-
 /* Are two numbers of one type known to be the same? */
 static bool is_same(const nc_value *a, const nc_value *b) {
     if (a == b) return true;
@@ -29,7 +27,8 @@ static bool is_same(const nc_value *a, const nc_value *b) {
 static nc_node *conv_of(const nc_node *n, int i) {
     const nc_value *y = n->in[i];
     nc_node *conv = y->def;
-    if (!conv || conv->card != &nc_card_ms_qlinear_conv || !may_go(conv) || conv->place != n->place) return NULL;
+    if (!conv || conv->card != &nc_card_ms_qlinear_conv || !nc_lower_may_go(conv) || conv->place != n->place)
+        return NULL;
     if (y->uses.n != 1 || y->n_outputs || !y->type || y->type->rank < 3) return NULL;
     if (!is_same(conv->in[6], n->in[i + 1]) || !is_same(conv->in[7], n->in[i + 2])) return NULL;
     bool same = nc_type_equal(y->type, n->in[3 - i]->type) && nc_type_equal(y->type, n->out[0]->type);
@@ -70,8 +69,7 @@ nc_code nc_lower_conv_codes(nc_work *w, nc_model *m, const nc_plan_options *o) {
     if (o->no_fusion) return NC_OK;
     for (nc_node *n = m->main->first, *next; n; n = next) {
         next = n->next;
-        if (n->card != &nc_card_qlinear_add || !may_go(n) || !has_all(n)) continue;
-        if (nc_channel_blocking(nc_kernels_at(o, n->place)).block == 0) continue;
+        if (n->card != &nc_card_qlinear_add || !nc_lower_may_go(n) || !has_all(n) || !nc_lower_on_cpu(n, o)) continue;
         w->at_node = n->name, w->at_op = n->card->name;
         NC_TRY(at_add(&b, n));
     }

@@ -33,14 +33,7 @@ static nc_value *last_of(const numbers *l, const nc_value *v) {
 
 static bool is_only(const nc_value *v) { return v->uses.n == 1 && !v->n_outputs && !v->var; }
 
-static bool may_go(const nc_node *n) { return n->n_out == 1 && !n->recompute && !n->out[0]->var; }
-
 static nc_code failed(const numbers *l) { return l->b.code ? l->b.code : nc_fail(l->w, NC_E_MEMORY, "out of memory"); }
-
-/* Is it placed where blocks of channels are those of the CPU's kernels? */
-static bool is_cpu(const numbers *l, const nc_node *n) {
-    return nc_channel_blocking(nc_kernels_at(l->o, n->place)).block > 0;
-}
 
 /* y, with channels last, in the place of n's output 0. */
 static nc_code put(numbers *l, nc_node *n, nc_value *y) {
@@ -81,8 +74,8 @@ static nc_value *as_vector(numbers *l, nc_value *v, int64_t n) {
 /* The ConvInteger whose sums input i of the product n is, as numbers. */
 static nc_node *sums_of(const nc_node *n, int i) {
     nc_node *cast = n->in[i]->def, *conv = cast && cast->card == &nc_card_cast && cast->in[0] ? cast->in[0]->def : NULL;
-    if (!conv || conv->card != &nc_card_conv_integer || !is_only(n->in[i]) || !is_only(cast->in[0]) || !may_go(cast) ||
-        !may_go(conv))
+    if (!conv || conv->card != &nc_card_conv_integer || !is_only(n->in[i]) || !is_only(cast->in[0]) ||
+        !nc_lower_may_go(cast) || !nc_lower_may_go(conv))
         return NULL;
     const nc_type *y = conv->out[0]->type, *x = conv->in[0]->type;
     if (cast->place != n->place || conv->place != n->place || !y || y->rank < 3 || !x || x->rank != y->rank)
@@ -203,7 +196,7 @@ static nc_code at_codes(numbers *l, nc_node *n) {
 }
 
 static nc_code at_node(numbers *l, nc_node *n) {
-    if (n->recompute || !n->out[0] || n->out[0]->var || !is_cpu(l, n)) return NC_OK;
+    if (n->recompute || !n->out[0] || n->out[0]->var || !nc_lower_on_cpu(n, l->o)) return NC_OK;
     if (n->card == &nc_card_dynamic_quantize_linear) return n->in[0] ? at_codes(l, n) : NC_OK;
     if (n->n_out != 1) return NC_OK;
     if (n->card == &nc_card_max_pool || n->card == &nc_card_average_pool) return at_pool(l, n);
@@ -233,7 +226,7 @@ static void drop_unused(nc_graph *g) {
 
 static bool has_sums(const numbers *l) {
     for (const nc_node *n = l->g->first; n; n = n->next)
-        if (n->card == &nc_card_conv_integer && is_cpu(l, n)) return true;
+        if (n->card == &nc_card_conv_integer && nc_lower_on_cpu(n, l->o)) return true;
     return false;
 }
 

@@ -63,6 +63,9 @@ NC_MUST nc_code nc_lower_residual(nc_work *w, nc_model *m, const nc_plan_options
 NC_MUST nc_code nc_lower_sum_norm(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_onto(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_parameters(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
+/* May its one result become another node's? Do the kernels of its place work on blocks of channels, as the CPU's do? */
+bool nc_lower_may_go(const nc_node *n);
+bool nc_lower_on_cpu(const nc_node *n, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_integer(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_codes(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
@@ -137,7 +140,7 @@ extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: th
 /* True when v's bytes are v's producer's input 0 seen otherwise. */
 static inline bool nc_is_view(const nc_value *v) { return v->def && v->def->lowered && nc_choice_of(v->def)->view; }
 bool nc_reads_packed(const nc_node *n, int i); /* operand i has its bytes packed, here or by all who read this view */
-bool nc_value_is_dense(const nc_value *v); /* by the views between it and its root */
-bool nc_type_is_host(const nc_type *t);    /* strings, sequences, optionals, maps, tapes */
+bool nc_value_is_dense(const nc_value *v);     /* by the views between it and its root */
+bool nc_type_is_host(const nc_type *t);        /* strings, sequences, optionals, maps, tapes */
 
 #endif

@@ -170,3 +170,30 @@ def test_no_float_product_is_left(name, per_channel, folder):
     ops = {n.op_type for n in onnx.load(saved).graph.node}
     assert not ops & {"MatMul", "Conv", "Gemm"} and ops & {"QLinearMatMul", "QLinearConv"}
     in_steps(by_ort(saved, x), by_ort(path, x), "quantized_model", path.name)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (2,)])
+def test_sum_behind_a_convolution_wants_one_scale(shape):
+    """The sum is part of the convolution, which gives the codes of both alone and refuses what they refuse."""
+    codes = {name: R.integers(0, 256, (1, 5, 6, 4)).astype(np.uint8) for name in "xo"}
+    net = Net()
+    one, zero = net.const(np.float32(0.02)), net.const(np.uint8(7))
+    w = net.const(R.integers(-99, 99, (4, 4, 1, 1), "i1"))
+    conv = net("QLinearConv", "x", one, zero, w, one, net.const(np.int8(0)), "s", zero, domain="com.microsoft",
+               channels_last=1)
+    net.nodes.append(helper.make_node("QLinearAdd", [conv, "s", zero, "o", one, zero, one, zero], ["y"],
+                                      domain="com.microsoft"))
+    ins = [helper.make_tensor_value_info(n, T.UINT8, [1, 5, 6, 4]) for n in codes]
+    graph = helper.make_graph(net.nodes, "g", [*ins, helper.make_tensor_value_info("s", T.FLOAT, None)],
+                              [helper.make_tensor_value_info("y", T.UINT8, None)], net.consts)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    feeds_of = {**codes, "s": np.full(shape, 0.5, np.float32)}
+    with Env(threads=2) as env, env.session(model.SerializeToString()) as fused, \
+            env.session(model.SerializeToString(), fusion="off") as apart:
+        if shape in ((), (1,)):
+            assert (fused.run(feeds_of)["y"] == apart.run(feeds_of)["y"]).all()
+            return
+        for session in (fused, apart):
+            with pytest.raises(nacre_c.NacreError, match="QLinear.*expected 1"):
+                session.run(feeds_of)

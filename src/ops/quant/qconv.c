@@ -68,7 +68,7 @@ static nc_code sum_infer(nc_infer *c) {
 }
 
 static nc_code sum_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_attr attrs[16] = {{.name = "channels_last", .kind = NC_A_INT, .i = 1}};
+    nc_attr attrs[17] = {{.name = "channels_last", .kind = NC_A_INT, .i = 1}};
     nc_value *in[CONV_IN + 1] = {NULL}, *bias = nc_contrib_in(n, SUM_BIAS);
     for (int i = 0; i < CONV_IN; i++) in[i] = n->in[i];
     in[CONV_IN] = bias;

@@ -135,8 +135,23 @@ static nc_code qconv_wrong(const nc_call *c, const char *what, int64_t got, int6
                        (long long)expected);
 }
 
+/* Scales and zero points of x, y, the other codes and the sum are one number each. */
+static nc_code qconv_check_ones(const nc_call *c, const qconv *s) {
+    static const int all[] = {1, 2, 6, 7, OTHER_SCALE, OTHER_ZERO, SUM_SCALE, SUM_ZERO};
+    const int *ones = s->linear ? all : &s->i_xz;
+    for (int k = 0, n = s->sum ? 8 : s->linear ? 4 : 1; k < n; k++) {
+        if (ones[k] >= c->n_in || (!s->linear && c->in[ones[k]]->data == NULL)) continue; /* x may have no zero point */
+        int64_t found = nc_tensor_numel(c->in[ones[k]]);
+        if (found != 1)
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, expected 1", ones[k],
+                               (long long)found);
+    }
+    return NC_OK;
+}
+
 static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
     const nc_tensor *w = c->in[s->i_w];
+    NC_TRY(qconv_check_ones(c, s));
     if (a->C != w->dims[1] * a->group) return qconv_wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
     if (a->K % a->group != 0) return qconv_wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return qconv_wrong(c, "the number of w's zero points", a->w_zeros, a->K);

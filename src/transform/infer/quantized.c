@@ -323,7 +323,8 @@ nc_code nc_pass_quantized(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->last, *before; n != NULL; n = before) {
         bool done = false;
         before = n->prev;
-        if (*n_changes > 0 && nc_rewrite_dead(n)) { /* what stood for it: nobody should compute its constants */
+        if (*n_changes > 0 &&
+            nc_rewrite_dead(n)) { /* what an op on codes has replaced, or no constant of it would be left to others */
             nc_edit_remove(n);
             continue;
         }

@@ -194,7 +194,7 @@ static bool igemm_no_zeros(const igemm_run *r, int64_t p) {
     const int8_t *own = g->b_zero;
     int64_t first = each ? p * r->u->nr : 0, end = each ? nc_min64(first + r->u->nr, g->N) : g->b_zeros;
     if (g->b_type != NC_INT8 || own == NULL) return g->b_type == NC_INT8;
-    for (uint64_t some = 0; some == 0 && first + 8 <= end; first += some == 0 ? 8 : 0) memcpy(&some, own + first, 8);
+    while (first + 8 <= end && memcmp(own + first, "\0\0\0\0\0\0\0", 8) == 0) first += 8;
     while (first < end && own[first] == 0) first++;
     return first == end;
 }

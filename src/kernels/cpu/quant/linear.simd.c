@@ -237,13 +237,6 @@ static void linear_dequantize_each(const uint8_t *x, int64_t n, nck_linear_each 
     }
 }
 
-/* A sum of products, rounded once; in doubles, which hold the product, where there is no such instruction. */
-#ifdef FP_FAST_FMAF
-#define SUM(x, y, z) __builtin_fmaf(x, y, z)
-#else
-#define SUM(x, y, z) ((float)((double)(x) * (y) + (z)))
-#endif
-
 #ifdef NCK_ISA_avx512
 __attribute__((always_inline)) static inline __m512 linear_numbers(const uint8_t *x, int low) {
     __m128i c = _mm_loadu_si128((const __m128i *)x);
@@ -289,6 +282,14 @@ static void linear_add_blocks(const uint8_t *a, const uint8_t *b, int64_t blocks
     }
 }
 #else
+/* A sum of products, rounded once; where there is no such instruction in doubles, which hold the product, so that one
+ * in about 2^29 is rounded to its other neighbour. */
+#ifdef FP_FAST_FMAF
+#define SUM(x, y, z) __builtin_fmaf(x, y, z)
+#else
+#define SUM(x, y, z) ((float)((double)(x) * (y) + (z)))
+#endif
+
 static void linear_add_block(const uint8_t *a, const uint8_t *b, const nck_linear_sum *s, uint8_t *y) {
     float one[LEN], x[LEN], more[LEN], by_a = s->a, by_b = s->b, rest = s->rest;
     int32_t none[LEN], v[LEN], zero = s->zero, low = s->low;

@@ -265,11 +265,11 @@ static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *works
         return;
     }
     j.bytes_lane = nck_igemm_block_bytes(terms_of(a), true);
-    qconv_cut(&j, pool ? nc_pool_threads(pool) : 1);
     if (j.w == NULL) {
         nck_qconv_pack(a, workspace + r->packed, workspace + r->order);
         j.w = workspace + r->packed;
     }
+    qconv_cut(&j, pool ? nc_pool_threads(pool) : 1);
     nc_parallel_upto(pool, NCK_QCONV_LANES, a->N * a->group * j.blocks * j.parts, qconv_item, &j);
 }
 
