@@ -19,28 +19,48 @@ class Failed(RuntimeError):
     """The worker's exception, or that it died or took too long."""
 
 
+class Answers:
+    """What a worker does when it is asked; `ask` does it without a process, for a tool that watches this one."""
+
+    def __init__(self, package=str(PACKAGE)):
+        sys.path.insert(0, package)
+        from nacre import backend
+        self.backend, self.prepared = backend, None
+
+    def answer(self, kind, *arguments):
+        """Prepares a model or runs it."""
+        if kind == "devices":
+            return [d for d in ("CPU", "CUDA") if self.backend.supports_device(d)]
+        if kind == "prepare":
+            self.prepared = self.backend.prepare(*arguments)
+        elif kind == "prepare_whole":
+            self.prepared = prepare_whole(self.backend, *arguments)
+        else:
+            return list(self.prepared.run(*arguments))
+        return None
+
+    def ask(self, *request):
+        try:
+            return self.answer(*request)
+        except Exception as e:  # whatever a case may raise is the case's result
+            raise Failed(f"{type(e).__name__}: {e}") from None
+
+    def stop(self):
+        self.prepared = None
+
+
 def main(pipe, package):
-    """The worker: prepares a model, runs it, answers (True, result) or (False, text)."""
-    sys.path.insert(0, package)
-    from nacre import backend
-    prepared = None
+    """The worker: answers (True, result) or (False, text)."""
+    answers = Answers(package)
     while True:
         try:
-            kind, *arguments = pipe.recv()
+            request = pipe.recv()
         except EOFError:
             return
         try:
-            if kind == "devices":
-                answer = [d for d in ("CPU", "CUDA") if backend.supports_device(d)]
-            elif kind == "prepare":
-                prepared, answer = backend.prepare(*arguments), None
-            elif kind == "prepare_whole":
-                prepared, answer = prepare_whole(backend, *arguments), None
-            else:
-                answer = list(prepared.run(*arguments))
-            pipe.send((True, answer))
-        except Exception as e:  # whatever a case may raise is the case's result
-            pipe.send((False, f"{type(e).__name__}: {e}"))
+            pipe.send((True, answers.ask(*request)))
+        except Failed as e:
+            pipe.send((False, str(e)))
 
 
 def prepare_whole(backend, model, device):

@@ -1,8 +1,13 @@
 """ONNX's node cases on the CUDA device, a GPU or the stand-ins of tests/cuda: which of the numeric ones have every
 compute node there, and whether the results are right, also of those that have not.
 
-on_cuda.py [PATTERN]   runs the cases whose name matches and prints what is left on the host and what is wrong
+on_cuda.py [--here] [PATTERN]   runs the cases whose name matches and prints what is left on the host and what is wrong;
+                                --here: in this process, for tools that watch one
+
+NACRE_TEST_PART=I/N: every N-th of them from the I-th.
 """
+import itertools
+import os
 import pathlib
 import re
 import sys
@@ -27,10 +32,10 @@ def numeric(case):
     return kinds and not LEFT_OUT.search(case.name)
 
 
-def refusal(model):
+def refusal(worker, model):
     """Why a node of the model would compute on the host; None when none does."""
     try:
-        isolated.worker.ask("prepare_whole", model, "CUDA")
+        worker.ask("prepare_whole", model, "CUDA")
     except isolated.Failed as e:
         if "host_nodes refuses" not in str(e):
             raise
@@ -38,28 +43,30 @@ def refusal(model):
     return None
 
 
-def run_case(case):
+def run_case(worker, case):
     """(why it is wrong or None, why a node stays on the host or None)"""
     from onnx.backend.test.runner import Runner
     model, left = case.model.SerializeToString(), None
     try:
-        left = refusal(model)
+        left = refusal(worker, model)
         if left is not None:
-            isolated.worker.ask("prepare", model, "CUDA")
+            worker.ask("prepare", model, "CUDA")
         for inputs, wants in case.data_sets:
-            got = isolated.worker.ask("run", [middle.plain(x) for x in inputs])
+            got = worker.ask("run", [middle.plain(x) for x in inputs])
             Runner.assert_similar_outputs([middle.plain(w) for w in wants], got, case.rtol, case.atol)
     except (isolated.Failed, AssertionError) as e:
         return " ".join(str(e).split())[:400], left
     return None, left
 
 
-def run(pattern=""):
+def run(worker, pattern=""):
     """{name: (wrong, left)} of the numeric cases."""
+    part, _, parts = os.environ.get("NACRE_TEST_PART", "0/1").partition("/")
+    chosen = [(n, c) for n, c in middle.cases().items() if re.search(pattern, n) and numeric(c)]
     try:
-        return {n: run_case(c) for n, c in middle.cases().items() if re.search(pattern, n) and numeric(c)}
+        return {n: run_case(worker, c) for n, c in itertools.islice(chosen, int(part), None, int(parts))}
     finally:
-        isolated.worker.stop()
+        worker.stop()
 
 
 def summary(outcome):
@@ -68,7 +75,9 @@ def summary(outcome):
 
 
 def main(arguments):
-    outcome = run(arguments[0] if arguments else "")
+    here = arguments[:1] == ["--here"]
+    pattern = "".join(arguments[here:][:1])
+    outcome = run(isolated.Answers() if here else isolated.worker, pattern)
     for name, (wrong, left) in outcome.items():
         if left:
             print(f"HOST {name}: {left}")
