@@ -6,8 +6,8 @@
 # The tool sees a process it started, not one that was forked there, so tests go to processes of their own, STEP
 # (default 4) C tests in each, PARTS (6) for a file in Python. Calls that tests make fail on purpose are not told.
 # Results go to $OUT (default build/gpu): memcheck.txt, and what each tool printed in memcheck.log, racecheck.log and
-# synccheck.log. The exit code is 0 when nothing was found, 1 when something was, a test failed or a process did not come
-# to its end, 77 where there is no compute-sanitizer or it does not know the machine.
+# synccheck.log. The exit code is 0 when nothing was found, 1 when something was, a test failed or a command did not
+# come to its end, 77 where there is no compute-sanitizer or it does not know the machine.
 # SECONDS_ONE (default 600) bounds each tool, JOBS (8) is how many processes run at once, TOOLS names the tools to run.
 # Installs nothing.
 set -u
