@@ -1,15 +1,19 @@
 /* plan/lower_channels.c: brings the moves between rows of channels and images next to what works on images, so that the
  * channel-blocked layout (lower_layout.c) begins and ends at a Transpose that it can do in the same pass.
  *
- * Networks with rows [N, L, C] and images [N, C, H, W] move between them by a Transpose and a Reshape. Three rewrites,
+ * Networks with rows [N, L, C] and images [N, C, H, W] move between them by a Transpose and a Reshape. Four rewrites,
  * each only beside a node that gains by the layout:
  *   Reshape [N,C,H,W] (Transpose [0,2,1] (x))  becomes  Transpose [0,3,1,2] (Reshape [N,H,W,C] (x))
  *   Transpose [0,2,1] (Reshape [N,C,L] (y))    becomes  Reshape [N,L,C] (Transpose [0,2,3,1] (y))
  *   Gelu (moves (y))                           becomes  moves (Gelu (y)), any formula of one tensor
- * The Reshape then works on what is dense, a view, and the formula becomes the epilogue of the node that made y. */
+ *   Split over channels (y)                    becomes  a Slice for each part, where parts are whole blocks
+ * The Reshape then works on what is dense, a view, the formula becomes the epilogue of the node that made y, and slices
+ * are cut out of what is in blocks, which has one such output a node. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
+
+#include <string.h>
 
 enum { MAX_MOVES = 4, MAX_LANES = 4 };
 
@@ -155,6 +159,42 @@ static void formula_first(const channels *c, nc_node *n) {
     nc_edit_move_before(n, first);
 }
 
+static nc_value *slice_of(nc_builder *b, nc_value *x, int64_t from, int64_t size) {
+    int64_t to = from + size, axis = 1;
+    return nc_build1(b, "Slice", 4, x, nc_build_ints(b, &from, 1), nc_build_ints(b, &to, 1),
+                     nc_build_ints(b, &axis, 1));
+}
+
+static bool splits_channels(const nc_node *n, const nc_blocking *k) {
+    const nc_type *x = n->in[0] ? n->in[0]->type : NULL;
+    if (strcmp(n->card->name, "Split") != 0 || n->card->domain || n->n_out < 2 || n->recompute) return false;
+    if (!x || x->rank < 3 || k->block <= 0 || !(k->types & NC_BIT(x->elem))) return false;
+    int64_t axis = nc_attr_int(n, "axis"), C;
+    for (int i = 0; i < n->n_out; i++) {
+        const nc_type *y = n->out[i] ? n->out[i]->type : NULL;
+        if (!y || n->out[i]->var || y->rank != x->rank || !nc_dim_is_const(y->dims[1], &C) || C == 0) return false;
+        if (C % k->block != 0 && i + 1 < n->n_out) return false;
+    }
+    return axis == 1 || axis + x->rank == 1;
+}
+
+/* The fourth. */
+static nc_code split_to_slices(const channels *c, nc_node *n) {
+    nc_blocking k = nc_channel_blocking(nc_kernels_at(c->o, n->place));
+    if (!splits_channels(n, &k) || !comes_blocked(c, n->in[0])) return NC_OK;
+    nc_builder b = builder(c, n);
+    int64_t from = 0, size = 0;
+    for (int i = 0; i < n->n_out; i++, from += size) {
+        (void)nc_dim_is_const(n->out[i]->type->dims[1], &size);
+        nc_value *y = slice_of(&b, n->in[0], from, size);
+        if (!y) return b.code ? b.code : nc_fail(c->w, NC_E_MEMORY, "out of memory");
+        y->type = n->out[i]->type;
+        nc_edit_replace(n->out[i], y);
+    }
+    nc_edit_remove(n);
+    return NC_OK;
+}
+
 static void drop_moves(nc_graph *g) {
     for (nc_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
@@ -176,6 +216,7 @@ static nc_code channels_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {
         next = n->next;
         NC_TRY(rows_to_image(&c, n));
         NC_TRY(image_to_rows(&c, n));
+        NC_TRY(split_to_slices(&c, n));
     }
     drop_moves(g);
     return NC_OK;

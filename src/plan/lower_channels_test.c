@@ -33,6 +33,20 @@ TEST(lower_channels_formulas_first) {
             "Conv Neg Transpose");
 }
 
+#define PARTS(sizes, axis)                                                                                        \
+    "(float[n,48,6,5] x) => (y) <const float[48,1,1,1] d = {" W16 "," W16 "," W16 "}, const int64[2] s = {" sizes \
+    "}> "                                                                                                         \
+    "{ a = Conv<group = 48>(x, d) b = Relu(a) c, e = Split<axis = " axis ">(b, s) y = Concat<axis = " axis ">(e, c) }"
+
+TEST(lower_channels_splits_into_slices) {
+    BECOMES(PARTS("16,32", "1"), "Conv Relu Slice Slice Concat");
+    BECOMES(PARTS("32,16", "-3"), "Conv Relu Slice Slice Concat");
+    /* Inside of a block, nothing at all, or another axis. */
+    BECOMES(PARTS("20,28", "1"), "Conv Relu Split Concat");
+    BECOMES(PARTS("48,0", "1"), "Conv Relu Split Concat");
+    BECOMES(PARTS("4,2", "2"), "Conv Relu Split Concat");
+}
+
 TEST(lower_channels_leaves_the_rest) {
     /* No convolution beside it. */
     BECOMES("(float[n,16,6,5] x) => (y) " CONSTS "{ a = Softmax(x) b = Reshape(a, rows) c = " SWAP "(b) y = Relu(c) }",

@@ -64,6 +64,27 @@ TEST(lower_layout_passes_what_works_within_channels) {
            "PackChannels ConvBlocked Concat MaxPool UnpackChannels");
 }
 
+#define CUT(args, slice)                                                        \
+    "(float[1,32,9,9] x) => (y) <const float[32,32,1,1] v = {" W1024 "}, " args \
+    "> { a = Conv(x, v) b = Relu(a) c = " slice " y = MaxPool<kernel_shape = [3,3]>(c) }"
+#define ARGS(s, e, axes, steps)                                                         \
+    "const int64[1] s = {" s "}, const int64[1] e = {" e "}, const int64[1] i = {" axes \
+    "}, const int64[1] t = {" steps "}"
+
+/* Between blocks, and along what is no channel; a cut inside of a block, or every second channel, is none. */
+TEST(lower_layout_passes_slices) {
+    BLOCKS(CUT(ARGS("16", "99", "1", "1"), "Slice(b, s, e, i)"),
+           "PackChannels ConvBlocked Relu Slice MaxPool UnpackChannels");
+    BLOCKS(CUT(ARGS("-32", "-16", "-3", "1"), "Slice(b, s, e, i, t)"),
+           "PackChannels ConvBlocked Relu Slice MaxPool UnpackChannels");
+    BLOCKS(CUT(ARGS("8", "0", "-1", "-2"), "Slice(b, s, e, i, t)"),
+           "PackChannels ConvBlocked Relu Slice MaxPool UnpackChannels");
+    BLOCKS(CUT(ARGS("5", "32", "1", "1"), "Slice(b, s, e, i)"),
+           "PackChannels ConvBlocked Relu UnpackChannels Slice MaxPool");
+    BLOCKS(CUT(ARGS("0", "32", "1", "2"), "Slice(b, s, e, i, t)"),
+           "PackChannels ConvBlocked Relu UnpackChannels Slice MaxPool");
+}
+
 #define DEEP(nodes) \
     "(float[n,16,8,20,20] x) => (y) <const float[16,16,1,2,2] w = {" W1024 "}, const int64[3] s = {2, 3, 4}> " nodes
 

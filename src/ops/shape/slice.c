@@ -2,6 +2,8 @@
  * and zeros elsewhere. Each is the other's gradient. Version 1 has its arguments as attributes. */
 #include "ops/shape/shape.h"
 
+#include "ops/blocked.h"
+
 #include <string.h>
 
 /* The arguments as dims: constants, or expressions over sizes. */
@@ -216,6 +218,63 @@ static bool slice_is_identity(const nc_node *n) {
     return true;
 }
 
+/* ---- channels in blocks ---- */
+
+/* The arguments, where all are constants; axes counted from the front. Returns how many, -1: they are not. */
+static int known_arguments(const nc_node *n, int64_t args[4][NC_MAX_RANK]) {
+    int64_t count[4] = {0};
+    if (n->version->since < 10) return -1;
+    for (int i = 0; i < 4; i++) {
+        const nc_value *v = i + 1 < n->n_in ? n->in[i + 1] : NULL;
+        if (v == NULL && i < 2) return -1;
+        if (v != NULL && (v->lit == NULL || !nc_literal_ints(v->lit, args[i], NC_MAX_RANK, &count[i]))) return -1;
+        if (v != NULL && count[i] != count[0]) return -1;
+        for (int k = 0; v == NULL && k < count[0]; k++) args[i][k] = i == 2 ? k : 1;
+    }
+    for (int k = 0; k < count[0]; k++)
+        if ((args[2][k] = nc_blocks_axis(n, args[2][k])) < 0) return -1;
+    return (int)count[0];
+}
+
+/* Channels are cut between blocks. What is not one run of memory then is copied for most that read it. */
+static bool slice_blocks(const nc_node *n, nc_blocking *k) {
+    int64_t args[4][NC_MAX_RANK], C, first, count, N;
+    if (!nc_blocks_input(n, 0, k)) return false;
+    k->why = "its arguments are not constants, or cut a block of channels";
+    int n_args = known_arguments(n, args);
+    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
+    if (n_args < 0 || !nc_dim_is_const(x->dims[1], &C)) return false;
+    for (int i = 0; i < n_args; i++) {
+        if (args[2][i] != 1) continue;
+        nc_slice_range(C, args[0][i], args[1][i], args[3][i], &first, &count);
+        bool whole = first % k->block == 0 && (count % k->block == 0 || first + count == C);
+        if (args[3][i] != 1 || (k->block != NC_BLOCK_ALL && !whole)) return false;
+    }
+    if (k->block != NC_BLOCK_ALL && nc_dim_is_const(x->dims[0], &N) && N == 1) return true;
+    k->gain = -1;
+    for (int i = 1; i < y->rank; i++) k->gain *= nc_dim_is_const(y->dims[i], &count) ? (double)count : 1;
+    return true;
+}
+
+static nc_value *slice_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    int64_t args[4][NC_MAX_RANK], C = 0, first, count;
+    int n_args = known_arguments(n, args), rank = n->in[0]->type->rank;
+    nc_value *values[5] = {in[0]};
+    (void)nc_dim_is_const(n->in[0]->type->dims[1], &C);
+    for (int i = 0; i < n_args; i++) {
+        if (args[2][i] != 1) continue;
+        if (k->block == NC_BLOCK_ALL) {
+            args[2][i] = rank;
+            continue;
+        }
+        nc_slice_range(C, args[0][i], args[1][i], 1, &first, &count);
+        args[0][i] = first / k->block;
+        args[1][i] = (first + count + k->block - 1) / k->block;
+    }
+    for (int i = 0; i < 4; i++) values[i + 1] = nc_build_ints(b, args[i], n_args);
+    return nc_build_card1(b, n->card, values, 5, NULL, 0);
+}
+
 #define SLICE(types)                                                                         \
     IN({"data", types}, {"starts", T_INDEX}, {"ends", SAME(1)}, {"axes", SAME(1), OPTIONAL}, \
        {"steps", SAME(1), OPTIONAL}),                                                        \
@@ -238,6 +297,8 @@ const nc_card nc_card_slice = {.name = "Slice",
                                .infer = slice_infer,
                                .fold = slice_fold,
                                .grad = slice_grad,
+                               .blocks = slice_blocks,
+                               .blocked = slice_blocked,
                                .is_identity = slice_is_identity};
 
 /* ---- nacre.SliceGrad ---- */

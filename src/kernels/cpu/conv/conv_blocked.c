@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
- * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip for two blocks of
- * K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie. */
+ * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip, or columns where
+ * it has one row, for two blocks of K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
@@ -22,7 +22,7 @@ typedef struct conv_blocked_job {
     int64_t n_taps;
     int64_t B, Kb, Kgb, Cg;  /* blocks of K, of K in a group, channels of a group */
     int64_t pairs;           /* pairs of blocks of K in a group */
-    int64_t parts, part;     /* of the rows of a strip, rows of a part */
+    int64_t parts, part;     /* of a strip; rows of a part, or tiles of columns where it has one row */
     int64_t x_row, x_image;  /* elements of the memory that tiles read */
     int64_t x_block, w_pair; /* weights of a whole pair of blocks */
     int64_t chunk;           /* input channels whose products are summed at once */
@@ -118,22 +118,25 @@ static const float *weights_after(const conv_blocked_job *j, int64_t item, const
     return w + j->Cg * j->n_taps * kb * j->B;
 }
 
-/* Item numbers: pair of blocks of K (of all groups) slowest, part of the rows fastest. */
+/* Item numbers: pair of blocks of K (of all groups) slowest, part of the strip fastest. */
 static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t image, int64_t oh, int64_t ow,
                            const float *x) {
     const nck_window *v = &j->a->shape.w;
-    int64_t r0 = item % j->parts * j->part, pair = item / j->parts, g = pair / j->pairs, in_group = pair % j->pairs;
+    int64_t u0 = item % j->parts * j->part, pair = item / j->parts, g = pair / j->pairs, in_group = pair % j->pairs;
+    int64_t width = j->table->pixels, r0 = j->t.rows > 1 ? u0 : 0, c0 = j->t.rows > 1 ? 0 : u0 * width;
     int64_t rows = nc_min64(nc_min64(j->t.rows, v->out[1] - oh), r0 + j->part) - r0;
-    if (rows <= 0) return;
+    int64_t cols = nc_min64(j->t.cols, v->out[2] - ow) - c0;
+    if (j->t.rows == 1) cols = nc_min64(cols, j->part * width);
+    if (rows <= 0 || cols <= 0) return;
     int64_t blocks = j->Cg / j->t.in; /* of a group; groups of several are whole blocks */
     conv_area p = {.image = image,
                    .oh = oh + r0,
-                   .ow = ow,
+                   .ow = ow + c0,
                    .rows = rows,
-                   .cols = nc_min64(j->t.cols, v->out[2] - ow),
+                   .cols = cols,
                    .kb0 = g * j->Kgb + in_group * 2,
                    .kb = in_group * 2 + 1 == j->Kgb ? 1 : 2,
-                   .x = x + g * blocks * j->x_block + r0 * j->x_row};
+                   .x = x + g * blocks * j->x_block + r0 * j->x_row + c0 * j->t.in};
     p.w = j->a->w + g * j->Cg * j->n_taps * j->Kgb * j->B + in_group * j->w_pair;
     p.next = weights_after(j, item, p.w, p.kb);
     run_area(j, &p);
@@ -211,15 +214,21 @@ static int64_t uncut_items(const conv_blocked_job *j) {
     return strips * j->a->shape.group * j->pairs;
 }
 
-/* Parts are small enough to be dealt out evenly, and there are two for each thread where rows allow; no sum depends on
- * them. */
+/* Parts of rows are small enough to be dealt out evenly, and there are two for each thread where rows allow; of columns
+ * four. No sum depends on them. */
 static void size_items(conv_blocked_job *j, int threads) {
     int64_t work = j->t.cols * j->Cg * j->n_taps * 2 * j->B;
-    int64_t most = nc_max64(1, ITEM_WORK / nc_max64(1, work));
-    int64_t parts = nc_ceil_div(j->t.rows, nc_min64(j->t.rows, most));
-    if (threads > 1) parts = nc_max64(parts, nc_min64(j->t.rows, nc_ceil_div(2 * threads, uncut_items(j))));
-    j->part = nc_ceil_div(j->t.rows, parts);
-    j->parts = nc_ceil_div(j->t.rows, j->part);
+    if (j->t.rows > 1) {
+        int64_t most = nc_max64(1, ITEM_WORK / nc_max64(1, work)), units = j->t.rows;
+        int64_t parts = nc_ceil_div(units, nc_min64(units, most));
+        if (threads > 1) parts = nc_max64(parts, nc_min64(units, nc_ceil_div(2 * threads, uncut_items(j))));
+        j->part = nc_ceil_div(units, parts);
+        j->parts = nc_ceil_div(units, j->part);
+    } else {
+        int64_t units = nc_ceil_div(j->t.cols, j->table->pixels);
+        j->part = threads > 1 ? nc_max64(1, units * uncut_items(j) / (4 * threads)) : units;
+        j->parts = nc_ceil_div(units, j->part);
+    }
     bool over = j->a->after && j->a->after->add == j->a->y; /* y may not hold sums before what it held is added */
     int64_t chunks = over ? 1 : nc_ceil_div(j->w_pair, CHUNK_WEIGHTS), blocks = nc_ceil_div(j->Cg, j->t.in);
     j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;

@@ -3,6 +3,7 @@
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/move/move.h"
 
 #include <string.h>
 
@@ -20,31 +21,33 @@ size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t sp
     return (size_t)(N * nc_ceil_div(C, block) * block * spatial) * sizeof(float);
 }
 
+/* Some pixels of one block, in planes and in a block. */
+typedef struct channels_run {
+    int64_t live, n, plane, block; /* channels, pixels; where they begin */
+} channels_run;
+
+static channels_run run_of(const channels_job *j, int64_t item) {
+    int64_t i0 = item % j->parts * j->pixels, plane = item / j->parts, n = plane / j->n_blocks;
+    int64_t c0 = plane % j->n_blocks * j->B;
+    return (channels_run){.live = nc_min64(j->B, j->C - c0),
+                          .n = nc_min64(j->pixels, j->spatial - i0),
+                          .plane = (n * j->C + c0) * j->spatial + i0,
+                          .block = (plane * j->spatial + i0) * j->B};
+}
+
 static void pack_item(void *ctx, int64_t item) {
     const channels_job *j = ctx;
-    int64_t i0 = item % j->parts * j->pixels, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
-    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + j->pixels);
-    const float *x = j->x + (n * j->C + c0) * j->spatial;
-    float *d = j->dst + plane * j->spatial * B;
-    for (int64_t i = i0; i < i1; i += SQUARE) {
-        int64_t end = nc_min64(i1, i + SQUARE);
-        for (int64_t c = 0; c < live; c++)
-            for (int64_t k = i; k < end; k++) d[k * B + c] = x[c * j->spatial + k];
-        for (int64_t k = i; k < end; k++) memset(d + k * B + live, 0, (size_t)(B - live) * sizeof *d);
-    }
+    channels_run r = run_of(j, item);
+    float *d = j->dst + r.block;
+    nck_turn_words(r.live, r.n, j->x + r.plane, j->spatial, d, j->B);
+    for (int64_t k = 0; r.live < j->B && k < r.n; k++)
+        memset(d + k * j->B + r.live, 0, (size_t)(j->B - r.live) * sizeof *d);
 }
 
 static void unpack_item(void *ctx, int64_t item) {
     const channels_job *j = ctx;
-    int64_t i0 = item % j->parts * j->pixels, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
-    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + j->pixels);
-    const float *x = j->x + plane * j->spatial * B;
-    float *d = j->dst + (n * j->C + c0) * j->spatial;
-    for (int64_t i = i0; i < i1; i += SQUARE) {
-        int64_t end = nc_min64(i1, i + SQUARE);
-        for (int64_t c = 0; c < live; c++)
-            for (int64_t k = i; k < end; k++) d[c * j->spatial + k] = x[k * B + c];
-    }
+    channels_run r = run_of(j, item);
+    nck_turn_words(r.n, r.live, j->x + r.block, j->B, j->dst + r.plane, j->spatial);
 }
 
 /* A whole block of 16 is a constant size, one register wide: no call. */

@@ -16,8 +16,10 @@
 enum {
     STRIP_BYTES = 400 << 10,
     SHARED_BYTES = 2 << 20,
+    OWN_BYTES = 8 << 20, /* of strips that threads have for themselves */
     CHUNK = 28,
     MIN_CHUNK = 7,
+    MIN_OWN = 21,  /* tiles */
     GROUP = 8,     /* tiles of an item that transforms inputs */
     LANES = 16,    /* most threads that sum */
     PACK_RUN = 128 /* weights of a point that are packed together */
@@ -32,8 +34,8 @@ typedef struct wino_job {
     nck_wino_cut cut;
     int64_t B, Cb, Kb;            /* Cb: all depths of the window */
     int64_t first, tiles, groups; /* the strip at hand */
-    float *v, *m;
-    int64_t m_lane;
+    float *v, *m;                 /* of lane 0 */
+    int64_t v_lane, m_lane;
 } wino_job;
 
 bool nck_conv_wino_fits(const nck_conv_shape *s) {
@@ -63,15 +65,23 @@ static int64_t most_tiles(int64_t channels, int64_t bytes) {
     return nc_max64(CHUNK, bytes / (POINTS * (int64_t)sizeof(float) * nc_max64(1, channels)));
 }
 
+/* Tiles of a strip that one thread works on, the same number of strips for each. */
+static int64_t own_strip(int64_t tiles, int64_t channels, int threads) {
+    int64_t strips = nc_ceil_div(tiles, most_tiles(channels, STRIP_BYTES));
+    return nc_ceil_div(tiles, nc_ceil_div(strips, threads) * threads);
+}
+
 nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads) {
     nck_wino_cut c = {.down = tiles_along(s->w.out[1]), .across = tiles_along(s->w.out[2])};
     int64_t channels = s->w.k[0] * nc_ceil_div(s->C, block) * block;
     c.tiles = s->N * s->w.out[0] * c.down * c.across;
     c.pairs = nc_ceil_div(nc_ceil_div(s->K, block), 2);
     if (c.tiles == 0 || c.pairs == 0) return c;
-    c.strip = spread(c.tiles, most_tiles(channels, threads > 1 ? SHARED_BYTES : STRIP_BYTES));
+    c.strip = own_strip(c.tiles, channels, threads);
+    c.own = threads == 1 || (c.strip >= MIN_OWN && threads * c.strip <= most_tiles(channels, OWN_BYTES));
+    if (!c.own) c.strip = spread(c.tiles, most_tiles(channels, SHARED_BYTES));
     c.n_strips = nc_ceil_div(c.tiles, c.strip);
-    int64_t wanted = nc_ceil_div(threads, c.pairs), most = nc_ceil_div(c.strip, wanted);
+    int64_t wanted = c.own ? 1 : nc_ceil_div(threads, c.pairs), most = nc_ceil_div(c.strip, wanted);
     c.chunk = spread(c.strip, nc_min64(CHUNK, nc_max64(MIN_CHUNK, most)));
     c.n_chunks = nc_ceil_div(c.strip, c.chunk);
     return c;
@@ -221,8 +231,9 @@ static void output_item(void *ctx, int64_t item) {
 
 /* ---- all of it ---- */
 
+/* Strips of equal size may hold a tile more for each lane than there are. */
 static int64_t v_elements(int64_t channels, int64_t tiles) {
-    return POINTS * channels * nc_min64(tiles, most_tiles(channels, SHARED_BYTES));
+    return POINTS * channels * nc_min64(tiles + LANES, most_tiles(channels, OWN_BYTES));
 }
 
 static int64_t m_elements(int64_t tiles, int64_t block) { return POINTS * 2 * block * nc_min64(CHUNK, tiles); }
@@ -231,6 +242,27 @@ size_t nck_conv_wino_workspace(const nck_conv_shape *s, int64_t block) {
     int64_t tiles = s->N * s->w.out[0] * tiles_along(s->w.out[1]) * tiles_along(s->w.out[2]);
     int64_t v = v_elements(s->w.k[0] * nc_ceil_div(s->C, block) * block, tiles);
     return (size_t)(v + LANES * m_elements(tiles, block)) * sizeof(float);
+}
+
+static void take_strip(wino_job *j, int64_t strip) {
+    j->first = strip * j->cut.strip;
+    j->tiles = nc_min64(j->cut.strip, j->cut.tiles - j->first);
+    j->groups = nc_ceil_div(j->tiles, GROUP);
+}
+
+static void run_strip(wino_job *j, nc_pool *pool) {
+    nc_parallel(pool, j->Cb * j->groups, input_item, j);
+    nc_parallel_upto(pool, LANES, j->cut.pairs * j->cut.n_chunks, output_item, j);
+}
+
+/* Alone: what a thread transformed is in its own cache. */
+static void own_item(void *ctx, int64_t strip) {
+    wino_job j = *(const wino_job *)ctx;
+    int lane = nc_parallel_lane();
+    j.v += lane * j.v_lane;
+    j.m += lane * j.m_lane;
+    take_strip(&j, strip);
+    run_strip(&j, NULL);
 }
 
 void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
@@ -249,11 +281,14 @@ void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *poo
                   .v = workspace};
     j.m = j.v + v_elements(j.Cb * B, j.cut.tiles);
     j.m_lane = m_elements(j.cut.tiles, B);
-    for (j.first = 0; j.first < j.cut.tiles; j.first += j.cut.strip) {
-        j.tiles = nc_min64(j.cut.strip, j.cut.tiles - j.first);
-        j.groups = nc_ceil_div(j.tiles, GROUP);
-        nc_parallel(pool, j.Cb * j.groups, input_item, &j);
-        nc_parallel_upto(pool, LANES, j.cut.pairs * j.cut.n_chunks, output_item, &j);
+    j.v_lane = POINTS * j.Cb * B * j.cut.strip;
+    if (j.cut.own) {
+        nc_parallel_upto(pool, LANES, j.cut.n_strips, own_item, &j);
+        return;
+    }
+    for (int64_t strip = 0; strip < j.cut.n_strips; strip++) {
+        take_strip(&j, strip);
+        run_strip(&j, pool);
     }
 }
 

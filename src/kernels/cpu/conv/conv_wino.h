@@ -4,7 +4,8 @@
  *
  * Tiles of 4 x 4 outputs are numbered over all images. Strip after strip of tiles: their inputs are transformed, 36
  * points of each; then an item takes some tiles (a chunk) and two blocks of K, forms 36 products over all channels with
- * the register tiles of conv_kernel.h, and transforms the sums back. */
+ * the register tiles of conv_kernel.h, and transforms the sums back. Where there are tiles enough, each thread has
+ * strips of its own; else all work on one. */
 #ifndef NCK_CONV_WINO_H
 #define NCK_CONV_WINO_H
 
@@ -18,6 +19,7 @@ bool nck_conv_wino_wins(const nck_conv_shape *s);
 typedef struct nck_wino_cut {
     int64_t down, across;    /* tiles of an image */
     int64_t tiles;           /* of all images */
+    bool own;                /* a strip is one thread's, else all threads share it */
     int64_t strip, n_strips; /* tiles of a strip */
     int64_t chunk, n_chunks; /* tiles of an item, items of a strip for each pair of blocks of K */
     int64_t pairs;

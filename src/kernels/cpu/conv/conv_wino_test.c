@@ -134,25 +134,27 @@ TEST(wino_is_chosen_where_it_wins) {
     CHECK(!nck_conv_wino_wins(&strided) && !nck_conv_wino_wins(&dilated) && !nck_conv_wino_wins(&grouped));
 }
 
-/* How much longer the busiest thread works than all would if they shared evenly: items are dealt out in turn, and each
- * costs its tiles. */
-static double imbalance(const nck_wino_cut *c, int threads) {
-    double busiest = 0, all = 0;
-    for (int64_t first = 0; first < c->tiles; first += c->strip) {
-        double work[64] = {0};
-        int64_t tiles = nc_min64(c->strip, c->tiles - first);
-        for (int64_t i = 0; i < c->pairs * c->n_chunks; i++) {
-            int least = 0;
-            for (int t = 1; t < threads; t++)
-                if (work[t] < work[least]) least = t;
-            int64_t n = nc_max64(0, nc_min64(c->chunk, tiles - i % c->n_chunks * c->chunk));
-            work[least] += (double)n, all += (double)n;
-        }
-        double most = 0;
-        for (int t = 0; t < threads; t++) most = work[t] > most ? work[t] : most;
-        busiest += most;
+/* The most that one thread does of items that are dealt out in turn: item i costs the tiles that are left for it of n,
+ * `size` at most, and after `count` of them the tiles begin anew. */
+static double busiest(int64_t items, int64_t count, int64_t size, int64_t n, int threads) {
+    double work[64] = {0}, most = 0;
+    for (int64_t i = 0; i < items; i++) {
+        int least = 0;
+        for (int t = 1; t < threads; t++)
+            if (work[t] < work[least]) least = t;
+        work[least] += (double)nc_max64(0, nc_min64(size, n - i % count * size));
     }
-    return busiest * threads / all;
+    for (int t = 0; t < threads; t++) most = work[t] > most ? work[t] : most;
+    return most;
+}
+
+/* How much longer the busiest thread works than all would if they shared evenly. */
+static double imbalance(const nck_wino_cut *c, int threads) {
+    double most = 0;
+    if (c->own) return busiest(c->n_strips, c->n_strips, c->strip, c->tiles, threads) * threads / (double)c->tiles;
+    for (int64_t first = 0; first < c->tiles; first += c->strip)
+        most += busiest(c->pairs * c->n_chunks, c->n_chunks, c->chunk, nc_min64(c->strip, c->tiles - first), threads);
+    return most * threads / (double)(c->tiles * c->pairs);
 }
 
 TEST(wino_work_is_shared_evenly) {
@@ -164,7 +166,7 @@ TEST(wino_work_is_shared_evenly) {
             nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
             nck_wino_cut c = nck_conv_wino_cut(&shape, 16, threads[k]);
             CHECK(c.n_strips * c.strip >= c.tiles && c.n_chunks * c.chunk >= c.strip);
-            CHECK(c.pairs * c.n_chunks >= threads[k]);
+            CHECK((c.own ? c.n_strips : c.pairs * c.n_chunks) >= threads[k]);
             CHECK(imbalance(&c, threads[k]) < 1.2);
         }
 }

@@ -126,16 +126,22 @@ static inline void turn_words_square(const char *src, int64_t ss, char *dst, int
     memcpy(dst, &a, 16), memcpy(dst + cd, &b, 16), memcpy(dst + 2 * cd, &c, 16), memcpy(dst + 3 * cd, &d, 16);
 }
 
-/* A transpose of words: tiles of whole cache lines on both sides, few enough of them that lines 4 KiB apart, which
- * share a place in the first cache, do not push each other out; then what is left on both sides. */
+/* Tiles of whole cache lines on both sides, few enough of them that lines 4 KiB apart, which share a place in the first
+ * cache, do not push each other out; then what is left on both sides. */
+void nck_turn_words(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst, int64_t dst_col) {
+    int64_t ss = src_row * 4, cd = dst_col * 4, whole = cols / 4 * 4, fours = rows / 4 * 4;
+    const char *x = src;
+    char *y = dst;
+    for (int64_t c0 = 0; c0 < whole; c0 += LINE)
+        for (int64_t i = 0; i < fours; i += 4)
+            for (int64_t c = c0; c < nc_min64(c0 + LINE, whole); c += 4)
+                turn_words_square(x + i * ss + c * 4, ss, y + c * cd + i * 4, cd);
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t i = c < whole ? fours : 0; i < rows; i++) memcpy(y + c * cd + i * 4, x + i * ss + c * 4, 4);
+}
+
 static void turn_words(const copy_job *j, const char *src, char *dst, int64_t n) {
-    int64_t ss = j->ss * 4, cd = j->cd * 4, cols = j->col / 4 * 4, rows = n / 4 * 4;
-    for (int64_t c0 = 0; c0 < cols; c0 += LINE)
-        for (int64_t i = 0; i < rows; i += 4)
-            for (int64_t c = c0; c < nc_min64(c0 + LINE, cols); c += 4)
-                turn_words_square(src + i * ss + c * 4, ss, dst + c * cd + i * 4, cd);
-    for (int64_t c = 0; c < j->col; c++)
-        for (int64_t i = c < cols ? rows : 0; i < n; i++) memcpy(dst + c * cd + i * 4, src + i * ss + c * 4, 4);
+    nck_turn_words(n, j->col, src, j->ss, dst, j->cd);
 }
 
 static const struct {

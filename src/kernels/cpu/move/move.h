@@ -16,7 +16,10 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
 void nck_copy_ref(int rank, const int64_t *dims, size_t elem_bytes, const void *src, const int64_t *src_strides,
                   void *dst, const int64_t *dst_strides);
 
-/* The same for elements of fewer than 8 bits: src has any strides from a whole byte on, dst is dense. */
+/* dst (cols, rows) = src (rows, cols) transposed, words of 4 bytes; a row of src and a column of it in dst are dense. */
+void nck_turn_words(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst, int64_t dst_col);
+
+/* nck_copy for elements of fewer than 8 bits: src has any strides from a whole byte on, dst is dense. */
 void nck_copy_packed(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool);
 void nck_fill_packed(const nc_tensor *dst, uint8_t code); /* dst is dense */
 
