@@ -85,6 +85,19 @@ TEST(lower_layout_passes_slices) {
            "PackChannels ConvBlocked Relu UnpackChannels Slice MaxPool");
 }
 
+#define UP(attrs) "(float[n,16,20,20] x) => (y) <" CONSTS "> { a = ConvTranspose<" attrs ">(x, w) y = Relu(a) }"
+
+/* Where windows reach far out of a small input, or pads follow from sizes, it stays. */
+TEST(lower_layout_blocks_transposed_convolutions) {
+    BLOCKS(UP("strides = [2,2]"), "PackChannels ConvTransposeBlocked Relu UnpackChannels");
+    BLOCKS("(float[n,16,40,40] x) => (y) <" CONSTS "> { a = ConvTranspose<strides = [3,1], pads = [1,0,0,0]>(x, w) "
+           "y = Conv" PAD "(a, w) }",
+           "PackChannels ConvTransposeBlocked ConvBlocked UnpackChannels");
+    BLOCKS(UP("auto_pad = \"SAME_UPPER\""), "ConvTranspose Relu");
+    BLOCKS(UP("group = 2"), "ConvTranspose Relu");
+    BLOCKS("(float[n,16,1,1] x) => (y) <" CONSTS "> { y = ConvTranspose(x, w) }", "ConvTranspose");
+}
+
 #define DEEP(nodes) \
     "(float[n,16,8,20,20] x) => (y) <const float[16,16,1,2,2] w = {" W1024 "}, const int64[3] s = {2, 3, 4}> " nodes
 

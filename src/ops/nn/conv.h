@@ -54,5 +54,11 @@ NC_MUST nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spati
 /* What is cut off in front of spatial dim i of a result of size `out`, from an input of size `in` under a window of k.
  */
 int64_t nc_conv_transpose_pad(const nc_conv_transpose *a, int i, int64_t in, int64_t k, int64_t out);
+/* Spatial dim i of the result. */
+const nc_dim *nc_conv_transpose_dim(nc_dims *t, const nc_conv_transpose *a, int i, const nc_dim *in, const nc_dim *k);
+
+/* Its hooks for the channel-blocked layout (conv_transpose_blocked.c). */
+bool nc_conv_transpose_blocks(const nc_node *n, nc_blocking *k);
+nc_value *nc_conv_transpose_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
 
 #endif

@@ -1,5 +1,6 @@
 /* ops/nn/conv_transpose.c: cards of ConvTranspose and nacre.ConvTransposeGrad. The transpose of Conv in its input: each
- * element of X is spread over the window. Kernels are in conv_cpu.c. */
+ * element of X is spread over the window. Kernels are in conv_cpu.c, the channel-blocked form in conv_transpose_blocked.c.
+ */
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
@@ -29,7 +30,7 @@ int64_t nc_conv_transpose_pad(const nc_conv_transpose *a, int i, int64_t in, int
     return w->auto_pad == NC_PAD_SAME_UPPER ? total / 2 : total - total / 2;
 }
 
-static const nc_dim *out_dim(nc_dims *t, const nc_conv_transpose *a, int i, const nc_dim *in, const nc_dim *k) {
+const nc_dim *nc_conv_transpose_dim(nc_dims *t, const nc_conv_transpose *a, int i, const nc_dim *in, const nc_dim *k) {
     const nc_conv_attrs *w = &a->attrs;
     const nc_dim *stride = nc_dim_const(t, w->strides[i]), *one = nc_dim_const(t, 1);
     if (a->shaped) return nc_dim_const(t, a->out_shape[i]);
@@ -58,7 +59,8 @@ static nc_code transpose_infer(nc_infer *c) {
                 (long long)a.attrs.group);
     dims[0] = x->dims[0];
     dims[1] = nc_dim_mul(c->dims, nc_in_dim(c, 1, 1), nc_dim_const(c->dims, a.attrs.group));
-    for (int i = 0; i < rx - 2; i++) dims[i + 2] = out_dim(c->dims, &a, i, x->dims[i + 2], nc_in_dim(c, 1, i + 2));
+    for (int i = 0; i < rx - 2; i++)
+        dims[i + 2] = nc_conv_transpose_dim(c->dims, &a, i, x->dims[i + 2], nc_in_dim(c, 1, i + 2));
     return nc_out(c, 0, x->elem, rx, dims);
 }
 
@@ -124,9 +126,7 @@ static nc_code grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
-#define TRANSPOSE_ATTR                                                                                        \
-    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
-         A_INTS_OPT("output_padding"), A_INTS_OPT("output_shape"), A_INTS_OPT("pads"), A_INTS_OPT("strides"))
+#define TRANSPOSE_ATTR ATTR(NC_CONV_ATTRS, A_INTS_OPT("output_padding"), A_INTS_OPT("output_shape"))
 #define XWB(types) IN({"X", types}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)}), TRANSPOSE_ATTR
 static const nc_op_version versions[] = {
     {.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
@@ -145,7 +145,9 @@ const nc_card nc_card_conv_transpose = {.name = "ConvTranspose",
                                         .traits = NC_NARROWS,
                                         .infer = transpose_infer,
                                         .grad = nc_conv_card_grad,
-                                        .own = &names};
+                                        .own = &names,
+                                        .blocks = nc_conv_transpose_blocks,
+                                        .blocked = nc_conv_transpose_blocked};
 const nc_card nc_card_conv_transpose_grad = {.name = "ConvTransposeGrad",
                                              .domain = "nacre",
                                              .doc = "Gradients of ConvTranspose by X, W and B.",

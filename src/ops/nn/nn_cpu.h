@@ -63,6 +63,10 @@ NC_MUST nc_code nc_conv_blocked_prepare(nc_prep *p);
 size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_conv_blocked_run(const nc_call *c);
 
+NC_MUST nc_code nc_conv_transpose_blocked_prepare(nc_prep *p);
+size_t nc_conv_transpose_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                           int n_out);
+NC_MUST nc_code nc_conv_transpose_blocked_run(const nc_call *c);
 NC_MUST nc_code nc_conv_grad_blocked_prepare(nc_prep *p);
 size_t nc_conv_grad_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                       int n_out);

@@ -80,7 +80,8 @@ static bool strided(const nck_window *v) { return v->stride[1] > 1 || v->stride[
 static void room_of_phase(const nck_conv_back *b, const nck_conv_shape *c, dx_room *m) {
     const nck_conv_form forms[] = {NCK_CONV_BLOCKS, NCK_CONV_WINO};
     for (int i = 0; i < (b->winograd && nck_conv_wino_fits(c) ? 2 : 1); i++) {
-        m->packed = nc_max_size(m->packed, nc_align64(nck_conv_packed_weights_bytes(c, forms[i])));
+        size_t weights = b->packed ? 0 : nc_align64(nck_conv_packed_weights_bytes(c, forms[i]));
+        m->packed = nc_max_size(m->packed, weights);
         m->own = nc_max_size(m->own, nc_align64(nck_conv_blocked_workspace(c, forms[i])));
         if (forms[i] == NCK_CONV_WINO) m->turned = nc_align64((size_t)(c->C * c->K * 9) * sizeof(float));
     }
@@ -112,8 +113,9 @@ typedef struct dx_job {
     const nck_conv_back *back;
     const nck_conv_shape *s;
     dx_phase h, w;
-    int64_t rh, rw; /* the phase */
-    const float *weights;
+    int64_t rh, rw;                       /* the phase */
+    const char *weights;                  /* dense */
+    const float *ready;                   /* those of the phase, packed before; NULL: there are none */
     float *turned, *packed, *blocks, *dx; /* dx: first image */
     int64_t B;
 } dx_job;
@@ -126,7 +128,7 @@ static void turn_item(void *ctx, int64_t item) {
     int64_t first = item * TURNED, end = nc_min64(s->C, first + TURNED);
     for (int64_t k = 0; k < s->K; k++)
         for (int64_t c = first; c < end; c++) {
-            const float *from = j->weights + (k * s->C + c) * TAPS;
+            const float *from = (const float *)(const void *)j->weights + (k * s->C + c) * TAPS;
             float *to = j->turned + (c * s->K + k) * TAPS;
             for (int t = 0; t < TAPS; t++) to[t] = from[TAPS - 1 - t];
         }
@@ -146,8 +148,8 @@ static void pack_item(void *ctx, int64_t pair) {
         for (int64_t a = j->h.taps - 1; a >= 0; a--)
             for (int64_t b = j->w.taps - 1; b >= 0; b--, to += step) {
                 int64_t tap = (j->h.first + a * j->h.step) * kw + j->w.first + b * j->w.step;
-                const float *from = j->weights + (k * C + c0) * all + tap;
-                for (int64_t c = 0; c < live; c++) to[c] = from[c * all];
+                const char *from = j->weights + ((k * C + c0) * all + tap) * (int64_t)sizeof *to;
+                for (int64_t c = 0; c < live; c++) memcpy(&to[c], from + c * all * (int64_t)sizeof *to, sizeof *to);
                 for (int64_t c = live; c < wide; c++) to[c] = 0;
             }
     }
@@ -172,10 +174,13 @@ static void spread_item(void *ctx, int64_t item) {
     }
 }
 
-/* The same where dx lies in blocks. bytes: of a pixel, a constant where inlined. */
+/* The same where dx lies in blocks; without taps, the bias. bytes: of a pixel, a constant where inlined. */
 static inline void spread_blocks(const dx_job *j, int64_t item, size_t bytes) {
     const nck_window *v = &j->s->w;
-    const float *from = has_taps(j) ? j->blocks + item * j->h.out * j->w.out * j->B : NULL;
+    const float *from = has_taps(j) ? j->blocks + item * j->h.out * j->w.out * j->B : NULL, *bias = j->back->bias;
+    float begin[NCK_CONV_MAX_BLOCK] = {0};
+    int64_t c0 = item % nc_ceil_div(j->s->C, j->B) * j->B;
+    for (int64_t c = 0; bias && c < nc_min64(j->B, j->s->C - c0); c++) begin[c] = bias[c0 + c];
     float *plane = j->dx + (item * pixels_in(v) + j->rh * v->in[2] + j->rw) * j->B;
     for (int64_t a = 0; a < j->h.out; a++) {
         float *to = plane + a * v->stride[1] * v->in[2] * j->B;
@@ -183,7 +188,7 @@ static inline void spread_blocks(const dx_job *j, int64_t item, size_t bytes) {
             if (from)
                 memcpy(to, from + (a * j->w.out + b) * j->B, bytes);
             else
-                memset(to, 0, bytes);
+                memcpy(to, begin, bytes);
         }
     }
 }
@@ -233,8 +238,11 @@ static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc
     j->blocks = (float *)(void *)(workspace + m.dy);
     j->turned = (float *)(void *)(workspace + m.dy + m.dx);
     j->packed = (float *)(void *)(workspace + m.dy + m.dx + m.turned);
-    nck_conv_blocked_args a = {.shape = phase_shape(s, s->N, &j->h, &j->w), .w = j->packed};
-    if (has_taps(j)) a.form = pack_weights(j, &a.shape, pool);
+    nck_conv_blocked_args a = {.shape = phase_shape(s, s->N, &j->h, &j->w), .w = j->packed, .bias = j->back->bias};
+    if (j->ready)
+        a.w = j->ready;
+    else if (has_taps(j))
+        a.form = pack_weights(j, &a.shape, pool);
     for (int64_t n = 0; n < s->N; n += at_once) {
         a.shape.N = nc_min64(at_once, s->N - n);
         j->dx = dx + n * x_image;
@@ -246,17 +254,65 @@ static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc
     }
 }
 
+static int64_t weights_of_phase(const nck_conv_shape *s, const dx_phase *h, const dx_phase *w) {
+    nck_conv_shape c = phase_shape(s, 1, h, w);
+    return (int64_t)(nc_align64(nck_conv_packed_weights_bytes(&c, NCK_CONV_BLOCKS)) / sizeof(float));
+}
+
+/* Calls fn for every phase; what is packed of each lies behind the others. */
+static void each_phase(dx_job *j, void (*fn)(dx_job *j, int64_t at, void *ctx), void *ctx) {
+    const nck_window *v = &j->s->w;
+    int64_t at = 0;
+    for (j->rh = 0; j->rh < v->stride[1]; j->rh++)
+        for (j->rw = 0; j->rw < v->stride[2]; j->rw++) {
+            j->h = phase_of(v, 1, j->rh);
+            j->w = phase_of(v, 2, j->rw);
+            int64_t weights = has_taps(j) ? weights_of_phase(j->s, &j->h, &j->w) : 0;
+            fn(j, at, ctx);
+            at += weights;
+        }
+}
+
+static void count_phase(dx_job *j, int64_t at, void *ctx) {
+    *(int64_t *)ctx = at + (has_taps(j) ? weights_of_phase(j->s, &j->h, &j->w) : 0);
+}
+
+size_t nck_conv_back_dx_packed_bytes(const nck_conv_back *b) {
+    dx_job j = {.back = b, .s = &b->shape, .B = nck_channel_block()};
+    int64_t n = 0;
+    each_phase(&j, count_phase, &n);
+    return (size_t)n * sizeof(float);
+}
+
+static void pack_phase(dx_job *j, int64_t at, void *ctx) {
+    j->packed = (float *)ctx + at;
+    for (int64_t pair = 0; has_taps(j) && pair < nc_ceil_div(j->s->C, 2 * j->B); pair++) pack_item(j, pair);
+}
+
+void nck_conv_back_dx_pack(const nck_conv_back *b, const void *w, float *dst) {
+    dx_job j = {.back = b, .s = &b->shape, .weights = w, .B = nck_channel_block()};
+    each_phase(&j, pack_phase, dst);
+}
+
+typedef struct dx_run {
+    const float *dy, *w;
+    float *dx;
+    void *workspace;
+    nc_pool *pool;
+} dx_run;
+
+static void run_of_phase(dx_job *j, int64_t at, void *ctx) {
+    const dx_run *r = ctx;
+    if (j->s->K == 0 || pixels_out(&j->s->w) == 0) j->h.taps = 0;
+    j->ready = j->back->packed && has_taps(j) ? r->w + at : NULL;
+    if (j->h.out > 0 && j->w.out > 0) run_phase(j, r->dy, r->dx, r->workspace, r->pool);
+}
+
 void nck_conv_back_dx(const nck_conv_back *b, const float *dy, const float *w, float *dx, void *workspace,
                       nc_pool *pool) {
     const nck_conv_shape *s = &b->shape;
-    const nck_window *v = &s->w;
-    dx_job j = {.back = b, .s = s, .weights = w, .B = nck_channel_block()};
-    if (s->N == 0 || s->C == 0 || pixels_in(v) == 0) return;
-    for (j.rh = 0; j.rh < v->stride[1]; j.rh++)
-        for (j.rw = 0; j.rw < v->stride[2]; j.rw++) {
-            j.h = phase_of(v, 1, j.rh);
-            j.w = phase_of(v, 2, j.rw);
-            if (s->K == 0 || pixels_out(v) == 0) j.h.taps = 0;
-            if (j.h.out > 0 && j.w.out > 0) run_phase(&j, dy, dx, workspace, pool);
-        }
+    dx_job j = {.back = b, .s = s, .weights = (const char *)w, .B = nck_channel_block()};
+    dx_run r = {.dy = dy, .w = w, .dx = dx, .workspace = workspace, .pool = pool};
+    if (s->N == 0 || s->C == 0 || pixels_in(&s->w) == 0) return;
+    each_phase(&j, run_of_phase, &r);
 }

@@ -123,6 +123,35 @@ TEST(conv_back_takes_winograd_where_it_wins) {
     CHECK(nck_conv_wino_wins(&s));
 }
 
+/* Weights that are packed before, out of any bytes, for an image of another size: the same bits; and a bias. */
+static void check_packed(const conv_2d *c, nc_pool *pool) {
+    sides d = sides_of(c);
+    const nck_window *v = &d.s.w;
+    nck_channels of_x = {nck_channel_block(), d.s.N, d.s.C, v->in[1] * v->in[2], false}, of_y = of_x;
+    of_y.C = d.s.K, of_y.spatial = v->out[1] * v->out[2];
+    float *dy = in_blocks(&of_y, d.dy), *dx = in_blocks(&of_x, d.x), *bias = numbers(c->C, 5);
+    nck_conv_back b = {.shape = d.s, .blocked = true}, any = b;
+    for (int i = 1; i < NCK_WINDOW_DIMS; i++) any.shape.w.in[i] = any.shape.w.out[i] = 1;
+    size_t bytes = nck_conv_back_dx_packed_bytes(&any);
+    float *packed = nc_alloc_aligned(bytes + 64, 64);
+    char *odd = nc_alloc((size_t)d.n_w * sizeof(float) + 1);
+    memcpy(odd + 1, d.w, (size_t)d.n_w * sizeof(float));
+    nck_conv_back_dx_pack(&any, odd + 1, packed);
+    for (int way = 0; way < 3; way++) {
+        b.packed = way > 0, b.bias = way > 1 ? bias : NULL;
+        void *space = nc_alloc_aligned(nck_conv_back_dx_workspace(&b) + 64, 64);
+        nck_conv_back_dx(&b, dy, b.packed ? packed : d.w, dx, space, pool);
+        nck_unpack_channels(&of_x, dx, d.dx[way], NULL);
+        nc_free(space);
+    }
+    CHECK(memcmp(d.dx[0], d.dx[1], (size_t)d.n_x * sizeof(float)) == 0);
+    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(c->K * c->kh * c->kw + 1));
+    for (int64_t i = 0; i < d.n_x; i++)
+        CHECK_CLOSE(d.dx[2][i], (double)d.dx[0][i] + (double)bias[i / of_x.spatial % c->C], tol);
+    nc_free(dy), nc_free(dx), nc_free(bias), nc_free(packed), nc_free(odd);
+    release(&d);
+}
+
 static void check_bias(const conv_2d *c) {
     sides d = sides_of(c);
     const nck_window *v = &d.s.w;
@@ -146,7 +175,7 @@ TEST(conv_back_against_the_plain_gradients) {
     for (int isa = 0; nck_isa_at(isa) != NULL; isa++) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            check_shape(&shapes[i], pool), check_bias(&shapes[i]);
+            check_shape(&shapes[i], pool), check_bias(&shapes[i]), check_packed(&shapes[i], pool);
     }
     nck_isa_set_for_test(NULL);
     nc_pool_destroy(pool);
@@ -162,7 +191,8 @@ TEST(conv_back_workspace_grows_with_every_size) {
         b.N += i % 3, b.C += i % 7, b.H += i * i % 29, b.W += i % 11, b.K += i % 13;
         nck_conv_shape s = conv_2d_shape(NC_FLOAT, &a), large = conv_2d_shape(NC_FLOAT, &b);
         for (int how = 0; how < 4; how++) {
-            nck_conv_back p = {s, how & 1, how & 2}, q = {large, how & 1, how & 2};
+            nck_conv_back p = {.shape = s, .blocked = how & 1, .winograd = how & 2}, q = p;
+            q.shape = large;
             CHECK(nck_conv_back_dx_workspace(&p) <= nck_conv_back_dx_workspace(&q));
             CHECK(nck_conv_back_dw_workspace(&p) <= nck_conv_back_dw_workspace(&q));
         }

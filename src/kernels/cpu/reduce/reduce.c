@@ -27,26 +27,12 @@
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define SUFFIX f64
-#define ELEM double
-#define ACC double
-#define ADD(a, b) ((a) + (b))
-#define MUL(a, b) ((a) * (b))
-#define IS_NAN IS_NAN_FLOAT
-#define LOW (double)-INFINITY
-#define HIGH (double)INFINITY
-#define FINISH_MEAN(a, n) ((a) / (double)(n))
-#define VECTORS
-#define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
-#include "kernels/cpu/reduce/reduce_type.inc"
-
-static const reduce_loops floats[] = {REDUCE_LOOPS(NC_FLOAT, f32), REDUCE_LOOPS(NC_DOUBLE, f64)};
+static const reduce_loops f32_loops = REDUCE_LOOPS(NC_FLOAT, f32);
 
 static const reduce_loops *loops_of(nc_dtype type) {
-    for (int i = 0; i < 2; i++)
-        if (floats[i].type == type) return &floats[i];
-    for (int i = 0; i < N_REDUCE_INTS; i++)
-        if (nck_reduce_ints[i].type == type) return &nck_reduce_ints[i];
+    if (type == NC_FLOAT) return &f32_loops;
+    for (int i = 0; i < N_REDUCE_REST; i++)
+        if (nck_reduce_rest[i].type == type) return &nck_reduce_rest[i];
     return NULL;
 }
 

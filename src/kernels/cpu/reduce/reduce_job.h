@@ -1,5 +1,5 @@
 /* kernels/cpu/reduce/reduce_job.h: what reduce.c and the loops of each type share. Those of floats are in reduce.c,
- * those of integers, which are compiled small, in reduce_int.c. */
+ * those of doubles and integers, which are compiled small, in reduce_rest.c. */
 #ifndef NCK_REDUCE_JOB_H
 #define NCK_REDUCE_JOB_H
 
@@ -44,7 +44,7 @@ typedef struct reduce_loops {
 #define REDUCE_LOOPS(T, S) \
     { T, reduce_rows_item_##S, reduce_columns_item_##S, reduce_join_item_##S }
 
-enum { N_REDUCE_INTS = 3 };
-extern const reduce_loops nck_reduce_ints[N_REDUCE_INTS];
+enum { N_REDUCE_REST = 4 };
+extern const reduce_loops nck_reduce_rest[N_REDUCE_REST];
 
 #endif

@@ -1,8 +1,23 @@
-/* kernels/cpu/reduce/reduce_int.c: the loops of reductions over integers; see reduce.c. */
+/* kernels/cpu/reduce/reduce_rest.c: the loops of reductions over doubles and integers; see reduce.c. */
 #include "kernels/cpu/reduce/reduce_job.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/per_type.h"
+
+#include <math.h>
+
+#define SUFFIX f64
+#define ELEM double
+#define ACC double
+#define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
+#define IS_NAN IS_NAN_FLOAT
+#define LOW (double)-INFINITY
+#define HIGH (double)INFINITY
+#define FINISH_MEAN(a, n) ((a) / (double)(n))
+#define VECTORS
+#define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
+#include "kernels/cpu/reduce/reduce_type.inc"
 
 #define SUFFIX i32
 #define ELEM int32_t
@@ -37,5 +52,5 @@
 #define FINISH_MEAN(a, n) ((n) ? (a) / (uint64_t)(n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-const reduce_loops nck_reduce_ints[N_REDUCE_INTS] = {REDUCE_LOOPS(NC_INT32, i32), REDUCE_LOOPS(NC_INT64, i64),
-                                                     REDUCE_LOOPS(NC_UINT64, u64)};
+const reduce_loops nck_reduce_rest[N_REDUCE_REST] = {REDUCE_LOOPS(NC_DOUBLE, f64), REDUCE_LOOPS(NC_INT32, i32),
+                                                     REDUCE_LOOPS(NC_INT64, i64), REDUCE_LOOPS(NC_UINT64, u64)};
