@@ -23,6 +23,17 @@ static nc_code scatter_prepare(nc_prep *p) {
     return prepare(p);
 }
 
+/* Indices of elements are often expanded, and read as that. */
+static nc_code elements_prepare(nc_prep *p) {
+    p->strided_in = 1u << 1;
+    return prepare(p);
+}
+
+static nc_code scatter_elements_prepare(nc_prep *p) {
+    NC_TRY(scatter_prepare(p));
+    return elements_prepare(p);
+}
+
 static nc_code answer(const nc_call *c, nc_code code, nck_bad_index bad) {
     if (code == NC_OK) return NC_OK;
     if (code != NC_E_DATA)
@@ -89,14 +100,14 @@ static bool is_narrow_grad(const nc_node *n, const char **why) {
     return n->out[0]->type != NULL && (NC_WIDEN_HALF & NC_BIT(n->out[0]->type->elem)) != 0;
 }
 
-#define SCATTER(name, fn)                                                                                             \
-    {.op = name, .types = T_WHOLE, .fits = nc_picking_only_puts, .prepare = scatter_prepare, .run = fn##_run},        \
-        {.op = name, .types = T_SUMMED, .prepare = scatter_prepare, .run = fn##_run}, {                               \
+#define SCATTER(name, how, fn)                                                                                        \
+    {.op = name, .types = T_WHOLE, .fits = nc_picking_only_puts, .prepare = how, .run = fn##_run},                    \
+        {.op = name, .types = T_SUMMED, .prepare = how, .run = fn##_run}, {                                           \
         .op = name, .types = T_NARROW, .prepare = prepare, .workspace = fn##_narrow_workspace, .run = fn##_narrow_run \
     }
 
 const nc_binding nc_scatter_cpu[] = {
-    {.op = "GatherElements", .types = T_WHOLE, .prepare = prepare, .run = gather_elements_run},
+    {.op = "GatherElements", .types = T_WHOLE, .prepare = elements_prepare, .run = gather_elements_run},
     {.op = "GatherND", .types = T_WHOLE, .prepare = prepare, .run = gather_nd_run},
     {.op = "GatherNDGrad",
      .domain = "nacre",
@@ -105,7 +116,7 @@ const nc_binding nc_scatter_cpu[] = {
      .workspace = gather_nd_grad_narrow_workspace,
      .run = gather_nd_grad_narrow_run},
     {.op = "GatherNDGrad", .domain = "nacre", .prepare = prepare, .run = gather_nd_grad_run},
-    SCATTER("ScatterElements", scatter_elements),
-    SCATTER("Scatter", scatter_elements),
-    SCATTER("ScatterND", scatter_nd),
+    SCATTER("ScatterElements", scatter_elements_prepare, scatter_elements),
+    SCATTER("Scatter", scatter_elements_prepare, scatter_elements),
+    SCATTER("ScatterND", scatter_prepare, scatter_nd),
     {0}};

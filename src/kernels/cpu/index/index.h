@@ -16,7 +16,7 @@ typedef struct nck_bad_index {
 } nck_bad_index;
 
 /* out (dims of index) = data at the place of the element, but for `axis`, where index says. No other dim of index is
- * larger than data's. */
+ * larger than data's. index may have any strides, here and below. */
 NC_MUST nc_code nck_gather_elements(const nc_tensor *data, const nc_tensor *index, int axis, void *out,
                                     nck_bad_index *bad, nc_pool *pool);
 

@@ -66,7 +66,7 @@ static int64_t by_columns(const nck_window *w, int64_t at) {
 
 /* ---- lines ----
  * Without indices a line of places is pooled together, tap after tap, in pieces that stay in the first cache: places
- * beside each other see elements beside each other, so a tap is one run over memory.
+ * beside each other see elements beside each other, so a tap is one run over memory. Doubles are not.
  *
  * The greatest and the mean of floats go in two steps. An example: a window of 2 by 3 with stride 1. First the rows of
  * the window are joined, d[i] = max(x0[i], x1[i]) for every element of the line, then the columns, y[o] = max(d[o],
@@ -94,10 +94,6 @@ static void pick_f32(const float *x, int64_t step, int64_t n, float *y) {
     for (; i < n; i++) y[i] = x[i * step];
 }
 
-static void pick_f64(const double *x, int64_t step, int64_t n, double *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
-}
-
 #define SUFFIX max_i8
 #define ELEM int8_t
 #define LOWEST INT8_MIN
@@ -112,8 +108,13 @@ static void pick_f64(const double *x, int64_t step, int64_t n, double *y) {
 enum { SPAN = 1024 };
 static bool lines_fit(const nck_window *w) { return PIECE * w->stride[2] + w->k[2] * w->dil[2] <= SPAN; }
 
-#define TEXT "kernels/cpu/pool/pool_line_max.inc"
-#include "kernels/cpu/per_float.inc"
+#define SUFFIX f32
+#define ELEM float
+#include "kernels/cpu/pool/pool_line_max.inc"
+
+#define SUFFIX f32
+#define ELEM float
+#include "kernels/cpu/pool/pool_line_average.inc"
 
 #define SUFFIX f32
 #define ELEM float
@@ -124,6 +125,7 @@ static bool lines_fit(const nck_window *w) { return PIECE * w->stride[2] + w->k[
 #define SUFFIX f64
 #define ELEM double
 #define LOWEST -INFINITY
+#define NO_LINES
 #define IS_NAN IS_NAN_FLOAT
 #include "kernels/cpu/pool/pool_max.inc"
 
@@ -151,12 +153,11 @@ void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
     if (index == NULL && nck_pool_has_lanes(a))
         nck_pool_max_lanes(a, pool);
-    else if (index == NULL && lines_fit(&a->w))
+    else if (index == NULL && !f64 && lines_fit(&a->w))
         nc_parallel(pool_for(a, pool), a->planes,
-                    f32   ? pool_max_lines_f32
-                    : f64 ? pool_max_lines_f64
-                    : i8  ? pool_max_lines_i8
-                          : pool_max_lines_u8,
+                    f32  ? pool_max_lines_f32
+                    : i8 ? pool_max_lines_i8
+                         : pool_max_lines_u8,
                     &j);
     else
         nc_parallel(pool_for(a, pool), a->planes,
@@ -172,8 +173,8 @@ void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool)
     bool f32 = a->type == NC_FLOAT;
     if (nck_pool_has_lanes(a))
         nck_pool_average_lanes(a, by, pool);
-    else if (lines_fit(&a->w))
-        nc_parallel(pool_for(a, pool), a->planes, f32 ? pool_average_lines_f32 : pool_average_lines_f64, &j);
+    else if (f32 && lines_fit(&a->w))
+        nc_parallel(pool_for(a, pool), a->planes, pool_average_lines_f32, &j);
     else
         nc_parallel(pool_for(a, pool), a->planes, f32 ? pool_average_f32 : pool_average_f64, &j);
 }
