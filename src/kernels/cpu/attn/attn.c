@@ -1,8 +1,8 @@
 /* kernels/cpu/attn/attn.c: attention cut into items of some queries of one head, see attn.h. An item goes through the
- * keys in blocks with an online softmax: for every query it keeps the largest score m and the sum l of exp(score - m)
- * of the blocks so far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Keys before and
- * behind those that some query of the item may see are left out. At the end rows of Y are divided by l. A sink is where
- * m and l begin.
+ * keys in blocks, each of them packed once with its values, and with each block through its queries, ROWS at a time,
+ * with an online softmax: for every query it keeps the largest score m and the sum l of exp(score - m) of the blocks so
+ * far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Keys before and behind those that
+ * some query of those ROWS may see are left out. At the end rows of Y are divided by l. A sink is where m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
  * bit. A single query, of a few heads at most, takes its scores as dot products with the keys as they lie, where the
@@ -20,8 +20,15 @@
 #include <string.h>
 
 enum {
-    ROWS = NCK_ATTN_ROWS,
-    KEYS = 512, /* of a block */
+    ROWS = 64,   /* queries whose scores are held */
+    CHUNK = 512, /* queries of an item, at most */
+    PARTS = CHUNK / ROWS,
+    CAUSAL = 256,    /* where later queries see more keys: those items are longer */
+    LEAST = 96,      /* queries of an item that are not dealt out further */
+    ENOUGH = 9,      /* items */
+    KEYS = 512,      /* of a block */
+    APART = 16,      /* elements between rows of scores, which then do not share a place in the first cache */
+    FEW_QUERIES = 8, /* of an item, which packs nothing */
     GROUPS = NCK_ATTN_GROUPS,
     FEW = 8,        /* heads that share keys and take dot products */
     DOT_KEYS = 64,  /* that they go through one after the other while the keys are in the cache */
@@ -31,35 +38,56 @@ enum {
 typedef struct attn_job {
     const nck_attn_args *a;
     const nck_reduce_table *table;
-    int64_t blocks, n_items, n_groups;
-    size_t bytes_scores, bytes_queries, bytes_each;
+    int64_t chunks, rows; /* of a head's queries; queries of a chunk */
+    int64_t n_items, n_groups;
+    size_t bytes_scores, bytes_queries, bytes_keys, bytes_values, bytes_each;
     char *workspace;
     nc_pool *pool; /* of a single group; else items are serial inside */
 } attn_job;
 
 /* Of each query: the largest score so far, and the sum of exp(score - m). */
 typedef struct attn_sums {
-    double m[ROWS], l[ROWS];
+    double *m, *l;
 } attn_sums;
 
 static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
-    return nc_align64((size_t)(nc_min64(S, ROWS) * nc_min64(T, KEYS)) * nc_dtype_bytes(type));
+    return nc_align64((size_t)(nc_min64(S, ROWS) * (nc_min64(T, KEYS) + APART)) * nc_dtype_bytes(type));
 }
 
 static size_t bytes_queries(nc_dtype type, int64_t S, int64_t D) {
-    return nc_align64((size_t)(nc_min64(S, ROWS) * D) * nc_dtype_bytes(type));
+    return nc_align64((size_t)(nc_min64(S, CHUNK) * D) * nc_dtype_bytes(type));
+}
+
+static size_t bytes_keys(nc_dtype type, int64_t T, int64_t D) {
+    return nck_gemm_packed_b_bytes(type, D, nc_min64(T, KEYS));
+}
+
+static size_t bytes_values(nc_dtype type, int64_t T, int64_t Dv) {
+    return nck_gemm_packed_b_bytes(type, nc_min64(T, KEYS), Dv);
 }
 
 typedef size_t gemm_bytes(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 
 static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
-    int64_t rows = nc_min64(S, ROWS), keys = nc_min64(T, KEYS);
-    size_t qk = gemm(type, rows, keys, D, false), pv = gemm(type, rows, Dv, keys, false);
-    return bytes_scores(type, S, T) + bytes_queries(type, S, D) + nc_align64(nc_max_size(qk, pv));
+    int64_t few = nc_min64(S, FEW_QUERIES), rows = nc_min64(S, ROWS), keys = nc_min64(T, KEYS);
+    size_t product = nc_max_size(gemm(type, few, keys, D, false), gemm(type, few, Dv, keys, false));
+    product = nc_max_size(product, nc_max_size(gemm(type, rows, keys, D, true), gemm(type, rows, Dv, keys, true)));
+    return bytes_scores(type, S, T) + bytes_queries(type, S, D) + bytes_keys(type, T, D) + bytes_values(type, T, Dv) +
+           nc_align64(product);
 }
 
+/* Into how many items the queries of a head are cut: each packs the keys that it sees, so into no more than it takes
+ * to have enough of them. */
+static int64_t chunks_of(const nck_attn_args *a) {
+    bool uneven = a->causal || a->right >= 0;
+    int64_t n = nc_max64(1, nc_ceil_div(a->S, uneven ? CAUSAL : CHUNK));
+    while (a->B * a->Hq * n < ENOUGH && nc_ceil_div(a->S, n) > LEAST) n++;
+    return n;
+}
+
+/* No fewer than there are items, up to GROUPS. */
 static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) {
-    return nc_min64(B * Hq * nc_ceil_div(S, NCK_ATTN_FEW), GROUPS);
+    return nc_min64(B * Hq * nc_ceil_div(S, LEAST / 2), GROUPS);
 }
 
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv) {
@@ -86,14 +114,21 @@ static void attn_expose(const nck_attn_args *a, const attn_item *t, nck_attn_sta
     if (a->qk == NULL || nc_min64(a->qk_stage, NCK_ATTN_BIASED) != stage) return;
     size_t es = nc_dtype_bytes(a->type), row = (size_t)(t->k1 - t->k0) * es;
     for (int64_t r = 0; r < t->rows; r++)
-        memcpy(attn_qk_row(a, t, r) + t->k0 * (int64_t)es, (const char *)scores + (size_t)r * row, row);
+        memcpy(attn_qk_row(a, t, r) + t->k0 * (int64_t)es, (const char *)scores + (size_t)(r * t->ld) * es, row);
 }
 
 #define TEXT "kernels/cpu/attn/attn_scores.inc"
 #include "kernels/cpu/per_float.inc"
 
+/* Keys and values of the block at hand, in whole panels; NULL: they are read as they lie. */
+typedef struct attn_block {
+    void *keys, *values;
+    int64_t n;
+} attn_block;
+
 /* queries: the item's, scaled and dense. */
-static void attn_products(const attn_job *j, const attn_item *t, const void *queries, void *scores, void *gemm) {
+static void attn_products(const attn_job *j, const attn_item *t, const attn_block *p, const void *queries, void *scores,
+                          void *gemm) {
     const nck_attn_args *a = j->a;
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = t->rows,
@@ -106,13 +141,14 @@ static void attn_products(const attn_job *j, const attn_item *t, const void *que
                               .b = attn_matrix(a, &a->k, t->b, t->kv, t->k0),
                               .b_rs = a->k.column,
                               .b_cs = a->k.row,
+                              .b_packed = p->keys,
                               .c = scores,
-                              .c_rs = t->k1 - t->k0,
+                              .c_rs = t->ld,
                               .c_cs = 1},
              gemm, j->pool);
 }
 
-static void attn_values(const attn_job *j, const attn_item *t, const void *scores, void *gemm) {
+static void attn_values(const attn_job *j, const attn_item *t, const attn_block *p, const void *scores, void *gemm) {
     const nck_attn_args *a = j->a;
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = t->rows,
@@ -121,15 +157,23 @@ static void attn_values(const attn_job *j, const attn_item *t, const void *score
                               .alpha = 1,
                               .beta = t->begun ? 1 : 0,
                               .a = scores,
-                              .a_rs = t->k1 - t->k0,
+                              .a_rs = t->ld,
                               .a_cs = 1,
                               .b = attn_matrix(a, &a->v, t->b, t->kv, t->k0),
                               .b_rs = a->v.row,
                               .b_cs = a->v.column,
+                              .b_packed = p->values,
+                              .b_packed_k = p->n,
                               .c = attn_matrix(a, &a->y, t->b, t->h, t->first),
                               .c_rs = a->y.row,
                               .c_cs = 1},
              gemm, j->pool);
+}
+
+static void attn_pack(const nck_attn_args *a, const attn_item *t, attn_block *p) {
+    p->n = t->k1 - t->k0;
+    nck_gemm_pack_b(a->type, a->D, p->n, attn_matrix(a, &a->k, t->b, t->kv, t->k0), a->k.column, a->k.row, p->keys);
+    nck_gemm_pack_b(a->type, p->n, a->Dv, attn_matrix(a, &a->v, t->b, t->kv, t->k0), a->v.row, a->v.column, p->values);
 }
 
 static double attn_sink(const nck_attn_args *a, const attn_item *t, int64_t r) {
@@ -137,43 +181,64 @@ static double attn_sink(const nck_attn_args *a, const attn_item *t, int64_t r) {
     return a->sink != NULL ? nc_real_get(a->type, a->sink, head) : -(double)INFINITY;
 }
 
+/* Some queries of an item, whose sums and scaled queries these are, with the keys of a block that they may see. */
+static void attn_run_part(const attn_job *j, attn_item *t, const attn_block *p, const attn_sums *sums,
+                          const void *queries, void *scores, void *gemm) {
+    const nck_attn_args *a = j->a;
+    bool f32 = a->type == NC_FLOAT;
+    if (queries != NULL)
+        attn_products(j, t, p, queries, scores, gemm);
+    else
+        (f32 ? attn_dots_f32 : attn_dots_f64)(j, t, scores);
+    (f32 ? attn_weigh_f32 : attn_weigh_f64)(j, t, sums, scores);
+    attn_values(j, t, p, scores, gemm);
+    t->begun = true;
+}
+
+/* Part number n of an item, with the keys that it may see: false where there are none. */
+static bool attn_part(const nck_attn_args *a, const attn_item *of, int64_t n, attn_item *t) {
+    int64_t lo, hi;
+    t->first = of->first + n * ROWS;
+    t->rows = nc_min64(ROWS, of->rows - n * ROWS);
+    attn_range(a, t, &lo, &hi);
+    t->k0 = of->k0, t->k1 = nc_min64(of->k1, hi), t->ld = nc_max64(0, t->k1 - t->k0) + APART;
+    return t->k0 < t->k1 && lo < of->k1;
+}
+
 static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
-    attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * attn_rows(a)};
-    t.rows = nc_min64(attn_rows(a), a->S - t.first);
+    attn_item t = {.b = i / j->chunks / a->Hq, .h = i / j->chunks % a->Hq, .first = i % j->chunks * j->rows};
+    t.rows = nc_min64(j->rows, a->S - t.first);
     t.kv = t.h / (a->Hq / a->Hkv);
-    void *scores = workspace, *queries = workspace + j->bytes_scores, *gemm = (char *)queries + j->bytes_queries;
-    attn_sums sums;
+    if (t.rows <= 0) return;
+    attn_item parts[PARTS];
+    char *scores = workspace, *queries = scores + j->bytes_scores, *keys = queries + j->bytes_queries;
+    attn_block block = {.keys = keys, .values = keys + j->bytes_keys};
+    void *gemm = keys + j->bytes_keys + j->bytes_values;
+    double m[CHUNK], l[CHUNK];
     for (int64_t r = 0; r < t.rows; r++) {
         double sink = attn_sink(a, &t, r);
-        sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
+        m[r] = sink, l[r] = sink == -(double)INFINITY ? 0 : 1;
     }
-    int64_t lo, hi;
+    int64_t lo, hi, n_parts = nc_ceil_div(t.rows, ROWS), row = a->D * (int64_t)nc_dtype_bytes(a->type);
     attn_range(a, &t, &lo, &hi);
     bool dots = (t.rows == 1 || (a->joined && t.rows <= FEW)) && a->q.column == 1 && a->k.column == 1;
-    if (!dots && a->type == NC_FLOAT)
-        attn_scaled_f32(j->table, a, &t, queries);
-    else if (!dots)
-        attn_scaled_f64(j->table, a, &t, queries);
+    if (dots || t.rows <= FEW_QUERIES) block.keys = block.values = NULL;
+    if (!dots) (a->type == NC_FLOAT ? attn_scaled_f32 : attn_scaled_f64)(j->table, a, &t, (void *)queries);
+    for (int64_t n = 0; n < n_parts; n++) parts[n] = t;
     for (t.k0 = lo; t.k0 < hi; t.k0 = t.k1) {
         t.k1 = nc_min64(t.k0 + KEYS, hi);
-        if (!dots)
-            attn_products(j, &t, queries, scores, gemm);
-        else if (a->type == NC_FLOAT)
-            attn_dots_f32(j, &t, scores);
-        else
-            attn_dots_f64(j, &t, scores);
-        if (a->type == NC_FLOAT)
-            attn_weigh_f32(j, &t, &sums, scores);
-        else
-            attn_weigh_f64(j, &t, &sums, scores);
-        attn_values(j, &t, scores, gemm);
-        t.begun = true;
+        if (block.keys != NULL) attn_pack(a, &t, &block);
+        for (int64_t n = 0; n < n_parts; n++)
+            if (attn_part(a, &t, n, &parts[n]))
+                attn_run_part(j, &parts[n], &block, &(attn_sums){m + n * ROWS, l + n * ROWS},
+                              dots ? NULL : queries + n * ROWS * row, scores, gemm);
     }
-    if (a->type == NC_FLOAT)
-        attn_finish_f32(j, &t, &sums);
-    else
-        attn_finish_f64(j, &t, &sums);
+    for (int64_t n = 0; n < n_parts; n++) {
+        (void)attn_part(a, &t, n, &parts[n]);
+        (a->type == NC_FLOAT ? attn_finish_f32 : attn_finish_f64)(j, &parts[n],
+                                                                  &(attn_sums){m + n * ROWS, l + n * ROWS});
+    }
 }
 
 static void attn_run_group(void *ctx, int64_t group) {
@@ -194,11 +259,14 @@ void nck_attn_join_heads(nck_attn_args *a) {
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     attn_job j = {.a = a, .table = nck_isa_get()->reduce, .workspace = workspace};
-    j.blocks = nc_ceil_div(a->S, attn_rows(a));
-    j.n_items = a->B * a->Hq * j.blocks;
-    j.n_groups = n_groups(a->B, a->Hq, a->S);
+    j.chunks = chunks_of(a);
+    j.rows = nc_ceil_div(a->S, j.chunks);
+    j.n_items = a->B * a->Hq * j.chunks;
+    j.n_groups = nc_min64(j.n_items, GROUPS);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
     j.bytes_queries = bytes_queries(a->type, a->S, a->D);
+    j.bytes_keys = bytes_keys(a->type, a->T, a->D);
+    j.bytes_values = bytes_values(a->type, a->T, a->Dv);
     j.pool = j.n_groups == 1 ? pool : NULL;
     j.bytes_each = bytes_each(nck_gemm_workspace_serial, a->type, a->S, a->T, a->D, a->Dv);
     if (j.n_groups == 1)

@@ -10,6 +10,7 @@
 typedef struct attn_item {
     int64_t b, h, kv, first, rows;
     int64_t k0, k1;
+    int64_t ld; /* attn.c: elements from the scores of one query to those of the next */
     bool begun; /* rows of Y hold what earlier blocks gave */
 } attn_item;
 

@@ -162,8 +162,11 @@ static void gemm_pack_item(void *ctx, int64_t item) {
                      r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
 }
 
+/* Rows of a panel of packed B. */
+static int64_t gemm_packed_k(const nck_gemm_args *g) { return g->b_packed_k > 0 ? g->b_packed_k : g->K; }
+
 static const char *gemm_packed_at(const gemm_run *r, int64_t p, int64_t k) {
-    return (const char *)r->g->b_packed + (p * r->g->K + k) * r->u->nr * (int64_t)r->es;
+    return (const char *)r->g->b_packed + (p * gemm_packed_k(r->g) + k) * r->u->nr * (int64_t)r->es;
 }
 
 static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
@@ -216,7 +219,7 @@ static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *
         int64_t k = gemm_cut_at(g->K, c), end = gemm_cut_at(g->K, c + 1);
         const char *a = r->a_pack + (k - r->k0) * es, *b = gemm_b_panel(r, k, end - k, p0, p0, &ldb);
         if (g->b_packed)
-            r->u->line(end - k, a, b, g->K * nr, whole - p0, acc);
+            r->u->line(end - k, a, b, gemm_packed_k(g) * nr, whole - p0, acc);
         else
             r->u->band(end - k, a, b, g->b_rs, (whole - p0) * nr, acc);
         gemm_store(r, acc, 0, 1, p0, whole - p0, k == 0, end == g->K);

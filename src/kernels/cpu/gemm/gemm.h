@@ -38,7 +38,8 @@ typedef struct nck_gemm_args {
     int64_t a_rs, a_cs;
     const void *b; /* (K,N); not read when b_packed is given */
     int64_t b_rs, b_cs;
-    const void *b_packed; /* from nck_gemm_pack_b, else NULL */
+    const void *b_packed; /* from nck_gemm_pack_b, else NULL; it may have more columns, and */
+    int64_t b_packed_k;   /* so many rows, of which the first K are taken; 0: K */
     void *c;              /* (M,N) */
     int64_t c_rs, c_cs;
     const void *bias; /* NULL: none; strides of 0 spread a row, a column or a scalar */

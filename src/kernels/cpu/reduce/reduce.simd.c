@@ -8,6 +8,7 @@
 #include "kernels/cpu/simd/unroll.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     LANES = 16,
