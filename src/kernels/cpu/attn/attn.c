@@ -77,11 +77,12 @@ static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, 
 }
 
 /* Into how many items the queries of a head are cut: each packs the keys that it sees, so into no more than it takes
- * to have enough of them. */
-static int64_t chunks_of(const nck_attn_args *a) {
-    bool uneven = a->causal || a->right >= 0;
-    int64_t n = nc_max64(1, nc_ceil_div(a->S, uneven ? CAUSAL : CHUNK));
-    while (a->B * a->Hq * n < ENOUGH && nc_ceil_div(a->S, n) > LEAST) n++;
+ * to keep the threads busy. Where queries see all keys no bit depends on it; else their number does not count. */
+static int64_t chunks_of(const nck_attn_args *a, int threads) {
+    bool all = !a->causal && a->left < 0 && a->right < 0;
+    int64_t n = nc_max64(1, nc_ceil_div(a->S, all ? CHUNK : CAUSAL));
+    int64_t enough = !all ? ENOUGH : threads > 1 ? nc_min64(2 * threads, GROUPS) : 1;
+    while (a->B * a->Hq * n < enough && nc_ceil_div(a->S, n) > LEAST) n++;
     return n;
 }
 
@@ -259,7 +260,8 @@ void nck_attn_join_heads(nck_attn_args *a) {
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     attn_job j = {.a = a, .table = nck_isa_get()->reduce, .workspace = workspace};
-    j.chunks = chunks_of(a);
+    pool = nc_pool_for(pool, a->B * a->Hq * a->S * a->T * (a->D + a->Dv) / PER_ELEMENT);
+    j.chunks = chunks_of(a, nc_pool_threads(pool));
     j.rows = nc_ceil_div(a->S, j.chunks);
     j.n_items = a->B * a->Hq * j.chunks;
     j.n_groups = nc_min64(j.n_items, GROUPS);
@@ -272,6 +274,5 @@ void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     if (j.n_groups == 1)
         attn_run_group(&j, 0);
     else
-        nc_parallel(nc_pool_for(pool, a->B * a->Hq * a->S * a->T * (a->D + a->Dv) / PER_ELEMENT), j.n_groups,
-                    attn_run_group, &j);
+        nc_parallel(pool, j.n_groups, attn_run_group, &j);
 }
