@@ -4,6 +4,8 @@
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_back.h"
 #include "kernels/cpu/conv/conv_cols.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/move/move.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
 
@@ -185,19 +187,54 @@ nc_code nc_conv_grad_run(const nc_call *c) {
 
 /* ---- transposed ---- */
 
+/* Is X one place, under a window that is the whole of Y? Then Y is a row of X's channels times the weight. */
+static bool is_product(const nck_conv_shape *s) {
+    const nck_window *w = &s->w;
+    bool one = s->group == 1;
+    for (int d = 0; d < NCK_WINDOW_DIMS; d++)
+        one = one && w->out[d] == 1 && w->pad[d] == 0 && w->in[d] == w->k[d] && (w->dil[d] == 1 || w->k[d] == 1);
+    return one;
+}
+
 size_t nc_conv_transpose_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     nck_conv_shape s = nc_conv_transposed_shape(state, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
-    return nck_conv_cols_workspace(&s);
+    size_t product = nck_gemm_workspace(s.type, s.N, s.C * nck_window_n_k(&s.w), s.K, false);
+    return nc_max_size(nck_conv_cols_workspace(&s), product);
+}
+
+static void run_product(const nc_call *c, const nck_conv_shape *s, const void *bias) {
+    int64_t taps = nck_window_n_k(&s->w), n = s->C * taps;
+    int64_t dims[] = {s->N, s->C, taps}, from[] = {0, 1, 0}, to[] = {n, taps, 1};
+    if (bias != NULL) nck_copy(3, dims, nc_dtype_bytes(s->type), bias, from, c->out[0]->data, to, c->pool);
+    nck_gemm(&(nck_gemm_args){.type = s->type,
+                              .M = s->N,
+                              .N = n,
+                              .K = s->K,
+                              .alpha = 1,
+                              .beta = bias != NULL,
+                              .a = c->in[0]->data,
+                              .a_rs = s->K,
+                              .a_cs = 1,
+                              .b = c->in[1]->data,
+                              .b_rs = n,
+                              .b_cs = 1,
+                              .c = c->out[0]->data,
+                              .c_rs = n,
+                              .c_cs = 1},
+             c->workspace, c->pool);
 }
 
 nc_code nc_conv_transpose_run(const nc_call *c) {
     nck_conv_shape s = nc_conv_transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
+    const void *bias = c->n_in > 2 ? c->in[2]->data : NULL;
     NC_TRY(nc_conv_check_channels(c, &s, c->in[0]->dims[1], s.K));
     NC_TRY(nc_conv_check_bias(c, s.C));
-    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data,
-                     c->workspace, c->pool);
+    if (is_product(&s))
+        run_product(c, &s, bias);
+    else
+        nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, bias, c->out[0]->data, c->workspace, c->pool);
     return NC_OK;
 }
 

@@ -159,6 +159,9 @@ const nc_case nc_nn_cases[] = {
     {"transpose_bias",
      "<opset: \"\" 22> g (float[2,2,3] x, float[2,3,2] w, float[3] b) => (y) { y = ConvTranspose(x, w, b) }"},
     {"transpose_half", TRANSPOSE("", "float16[1,2,3]", "float16[2,3,2]"), VALUE},
+    {"transpose_one_place", TRANSPOSE("<strides = [2,3]>", "float[n,5,1,1]", "float[5,3,4,2]")},
+    {"transpose_one_place_bias",
+     "<opset: \"\" 22> g (double[3,4,1] x, double[4,3,5] w, double[3] b) => (y) { y = ConvTranspose(x, w, b) }"},
     {"col2im",
      "<opset: \"\" 18> g (float[2,12,9] x) => (y) <const int64[2] i = {4, 5}, const int64[2] b = {2, 3}> "
      "{ y = Col2Im(x, i, b) }",
