@@ -13,8 +13,6 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
-#include <string.h>
-
 enum { MAX_MOVES = 4, MAX_LANES = 4 };
 
 typedef struct channels {
@@ -165,17 +163,22 @@ static nc_value *slice_of(nc_builder *b, nc_value *x, int64_t from, int64_t size
                      nc_build_ints(b, &axis, 1));
 }
 
+/* Are its outputs views whose channels, in whole blocks, make up those of the input? */
 static bool splits_channels(const nc_node *n, const nc_blocking *k) {
     const nc_type *x = n->in[0] ? n->in[0]->type : NULL;
-    if (strcmp(n->card->name, "Split") != 0 || n->card->domain || n->n_out < 2 || n->recompute) return false;
-    if (!x || x->rank < 3 || k->block <= 0 || !(k->types & NC_BIT(x->elem))) return false;
-    int64_t axis = nc_attr_int(n, "axis"), C;
+    int64_t C, size, sum = 0;
+    if (!(n->card->traits & NC_VIEW_STRIDED) || n->n_out < 2 || n->recompute || !x || x->rank < 3) return false;
+    if (k->block <= 0 || !(k->types & NC_BIT(x->elem)) || !nc_dim_is_const(x->dims[1], &C)) return false;
     for (int i = 0; i < n->n_out; i++) {
         const nc_type *y = n->out[i] ? n->out[i]->type : NULL;
-        if (!y || n->out[i]->var || y->rank != x->rank || !nc_dim_is_const(y->dims[1], &C) || C == 0) return false;
-        if (C % k->block != 0 && i + 1 < n->n_out) return false;
+        if (!y || n->out[i]->var || y->rank != x->rank || !nc_dim_is_const(y->dims[1], &size) || size == 0)
+            return false;
+        if (size % k->block != 0 && i + 1 < n->n_out) return false;
+        for (int d = 0; d < x->rank; d++)
+            if (d != 1 && y->dims[d] != x->dims[d]) return false;
+        sum += size;
     }
-    return axis == 1 || axis + x->rank == 1;
+    return sum == C;
 }
 
 /* The fourth. */

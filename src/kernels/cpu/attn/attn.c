@@ -58,12 +58,12 @@ static size_t bytes_queries(nc_dtype type, int64_t S, int64_t D) {
     return nc_align64((size_t)(nc_min64(S, CHUNK) * D) * nc_dtype_bytes(type));
 }
 
-static size_t bytes_keys(nc_dtype type, int64_t T, int64_t D) {
-    return nck_gemm_packed_b_bytes(type, D, nc_min64(T, KEYS));
+static size_t bytes_keys(nc_dtype type, int64_t S, int64_t T, int64_t D) {
+    return S <= FEW_QUERIES ? 0 : nck_gemm_packed_b_bytes(type, D, nc_min64(T, KEYS));
 }
 
-static size_t bytes_values(nc_dtype type, int64_t T, int64_t Dv) {
-    return nck_gemm_packed_b_bytes(type, nc_min64(T, KEYS), Dv);
+static size_t bytes_values(nc_dtype type, int64_t S, int64_t T, int64_t Dv) {
+    return S <= FEW_QUERIES ? 0 : nck_gemm_packed_b_bytes(type, nc_min64(T, KEYS), Dv);
 }
 
 typedef size_t gemm_bytes(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
@@ -72,8 +72,8 @@ static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, 
     int64_t few = nc_min64(S, FEW_QUERIES), rows = nc_min64(S, ROWS), keys = nc_min64(T, KEYS);
     size_t product = nc_max_size(gemm(type, few, keys, D, false), gemm(type, few, Dv, keys, false));
     product = nc_max_size(product, nc_max_size(gemm(type, rows, keys, D, true), gemm(type, rows, Dv, keys, true)));
-    return bytes_scores(type, S, T) + bytes_queries(type, S, D) + bytes_keys(type, T, D) + bytes_values(type, T, Dv) +
-           nc_align64(product);
+    return bytes_scores(type, S, T) + bytes_queries(type, S, D) + bytes_keys(type, S, T, D) +
+           bytes_values(type, S, T, Dv) + nc_align64(product);
 }
 
 /* Into how many items the queries of a head are cut: each packs the keys that it sees, so into no more than it takes
@@ -267,8 +267,8 @@ void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     j.n_groups = nc_min64(j.n_items, GROUPS);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
     j.bytes_queries = bytes_queries(a->type, a->S, a->D);
-    j.bytes_keys = bytes_keys(a->type, a->T, a->D);
-    j.bytes_values = bytes_values(a->type, a->T, a->Dv);
+    j.bytes_keys = bytes_keys(a->type, a->S, a->T, a->D);
+    j.bytes_values = bytes_values(a->type, a->S, a->T, a->Dv);
     j.pool = j.n_groups == 1 ? pool : NULL;
     j.bytes_each = bytes_each(nck_gemm_workspace_serial, a->type, a->S, a->T, a->D, a->Dv);
     if (j.n_groups == 1)
