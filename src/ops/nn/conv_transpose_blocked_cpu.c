@@ -1,5 +1,5 @@
-/* ops/nn/conv_transpose_blocked_cpu.c: nacre.ConvTransposeBlocked on the CPU: the gradient of a convolution by its input,
- * with weights that are packed once. */
+/* ops/nn/conv_transpose_blocked_cpu.c: nacre.ConvTransposeBlocked on the CPU: the gradient of a convolution by its
+ * input, with weights that are packed once. */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_back.h"
 #include "kernels/cpu/conv/conv_blocked.h"
