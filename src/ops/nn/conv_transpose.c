@@ -1,6 +1,6 @@
 /* ops/nn/conv_transpose.c: cards of ConvTranspose and nacre.ConvTransposeGrad. The transpose of Conv in its input: each
- * element of X is spread over the window. Kernels are in conv_cpu.c, the channel-blocked form in conv_transpose_blocked.c.
- */
+ * element of X is spread over the window. Kernels are in conv_cpu.c, the channel-blocked form is in
+ * conv_transpose_blocked.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"

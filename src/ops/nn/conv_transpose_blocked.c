@@ -1,6 +1,6 @@
-/* ops/nn/conv_transpose_blocked.c: nacre.ConvTransposeBlocked, the transposed convolution on channels in blocks, and when
- * a ConvTranspose takes that form: f32, group 1, one or two spatial dims, a constant weight, pads that no size decides.
- * X and Y are blocked, the weight and the bias plain. */
+/* ops/nn/conv_transpose_blocked.c: nacre.ConvTransposeBlocked, the transposed convolution on channels in blocks, and
+ * when a ConvTranspose takes that form: f32, group 1, one or two spatial dims, a constant weight, pads that no size
+ * decides. X and Y are blocked, the weight and the bias plain. */
 #include "base/intmath.h"
 #include "ops/blocked.h"
 #include "ops/build.h"

@@ -1,7 +1,8 @@
 /* kernels/cpu/conv/conv_back.h: gradients of a convolution of two spatial dims (the last of the window's three) in f32,
  * group 1, over channels in blocks, without columns. Tensors come and go in blocks, as in conv_blocked.h, or dense, as
  * in conv_cols.h: then some images at a time are laid into blocks in the workspace. Weights are dense, and packed there
- * in every run, or packed before: a transposed convolution (the gradient by x, of what is given as dy) has constant ones.
+ * in every run, or packed before: those of a transposed convolution, the gradient by x of what is given as dy, are
+ * constant.
  *
  * By x: a convolution of dy. With strides, elements of x fall into sh * sw phases, and each meets its own taps only. An
  * example along one row, stride 2, window 3, pad 1: element 2q was tap 1 of place q, element 2q + 1 was tap 2 of place

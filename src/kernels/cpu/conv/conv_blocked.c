@@ -1,6 +1,7 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
  * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip, or columns where
- * it has one row, for two blocks of K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie. */
+ * it has one row, for two blocks of K. The product of weights and columns is formed without the columns: a tile's taps
+ * are read where they lie. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"

@@ -16,7 +16,7 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
 void nck_copy_ref(int rank, const int64_t *dims, size_t elem_bytes, const void *src, const int64_t *src_strides,
                   void *dst, const int64_t *dst_strides);
 
-/* dst (cols, rows) = src (rows, cols) transposed, words of 4 bytes; a row of src and a column of it in dst are dense. */
+/* dst (cols, rows) = src (rows, cols) transposed, words of 4 bytes; a row of src is dense, and so is a row of dst. */
 void nck_turn_words(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst, int64_t dst_col);
 
 /* nck_copy for elements of fewer than 8 bits: src has any strides from a whole byte on, dst is dense. */
