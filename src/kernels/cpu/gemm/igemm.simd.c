@@ -30,6 +30,7 @@ ALWAYS int64_t igemm_next(int rows) {
 #endif
 }
 
+#ifndef DOT_LANES
 /* Where the group of row r begins. */
 ALWAYS int64_t igemm_row(int r, int64_t step) {
 #ifdef DOT_ROWS
@@ -39,6 +40,7 @@ ALWAYS int64_t igemm_row(int r, int64_t step) {
     return r * GROUP;
 #endif
 }
+#endif
 
 /* n groups. wide: neighbouring products may not be added in int16. */
 ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, int64_t step, const int8_t *b,
