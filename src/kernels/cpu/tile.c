@@ -3,9 +3,9 @@
  * instruction.
  *
  * The dims of all operands are merged where they step alike; what remains is rows of `inner` elements. A tile is a
- * run of elements in row-major order. Where rows are long a tile stays within one, so that a dense operand, a bias
- * along the row or a value for the whole row needs no copy or one splat; where they are short it spans several, and
- * each piece is gathered. */
+ * run of elements in row-major order. Where rows are long a tile is a part of one or some whole ones, so that a dense
+ * operand, a bias along the row or a value for the whole row needs no copy or one splat a row; where they are short it
+ * spans several, and each piece is gathered. */
 #include "kernels/cpu/tile.h"
 
 #include "base/intmath.h"
@@ -40,6 +40,7 @@ typedef struct tile_job {
     int rank;
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
+    int64_t rows; /* long ones that a tile may hold */
     size_t bytes; /* of one element of the compute type */
     size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
@@ -142,11 +143,27 @@ static void operand_init(operand *o, const tile_job *j, const nc_tensor *t, cons
     o->same = t->dtype == j->p->compute;
     o->flat = is_flat(strides, j->rank, j->dims);
     o->splat = is_splat(strides, j->rank);
-    o->again = o->same && j->rank > 1 && j->inner < LONG_ROW && strides[j->rank - 1] == 1 && strides[j->rank - 2] == 0;
+    o->again =
+        o->same && j->rank > 1 && j->inner * 2 <= j->tile && strides[j->rank - 1] == 1 && strides[j->rank - 2] == 0;
     o->load = nck_tile_load_get(j->p->compute, t->dtype);
     o->store = nck_tile_store_get(j->p->compute, t->dtype);
     o->load_dense = o->same ? NULL : nck_tile_dense_get(t->dtype, j->p->compute);
     o->store_dense = o->same ? NULL : nck_tile_dense_get(j->p->compute, t->dtype);
+}
+
+/* Does it cost nothing more that a tile holds several of its rows? */
+static bool rows_join(const tile_job *j, const operand *o) {
+    return o->flat || o->splat || o->again || o->strides[j->rank - 1] == 0;
+}
+
+static int64_t rows_of_tile(const tile_job *j) {
+    int64_t rows = j->tile / j->inner;
+    for (int i = 0; i < j->p->n_in; i++)
+        if (!rows_join(j, &j->in[i])) return 1;
+    for (int i = 0; i < j->p->n_out; i++)
+        if (!rows_join(j, &j->out[i])) return 1;
+    while (rows > 1 && rows * j->inner % NCK_TILE_PAD != 0) rows--;
+    return nc_max64(rows, 1);
 }
 
 static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
@@ -171,18 +188,19 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
         /* An input that is also an output must be read before another output is stored over it. */
         if (p->n_out > 1 && p->out_reg[i] < p->n_in) j->in[p->out_reg[i]].copy = true;
     }
+    j->rows = rows_of_tile(j);
 }
 
+/* The first element, n times. */
 static void tile_fill(char *dst, size_t bytes, int64_t n) {
-    if (bytes == 4) {
-        uint32_t x;
-        memcpy(&x, dst, 4);
-        for (int64_t i = 1; i < n; i++) memcpy(dst + 4 * i, &x, 4);
-    } else {
-        uint64_t x;
-        memcpy(&x, dst, 8);
-        for (int64_t i = 1; i < n; i++) memcpy(dst + 8 * i, &x, 8);
-    }
+    enum { LINE = 64 };
+    uint64_t x = 0, line[LINE / 8];
+    int64_t i = 0, end = n * (int64_t)bytes;
+    memcpy(&x, dst, bytes);
+    if (bytes == 4) x |= x << 32;
+    for (int k = 0; k < LINE / 8; k++) line[k] = x;
+    for (; i + LINE <= end; i += LINE) memcpy(dst + i, line, LINE);
+    for (; i < end; i += (int64_t)bytes) memcpy(dst + i, &x, bytes);
 }
 
 static void load_run(const tile_job *j, const operand *o, char *dst, const char *src, int64_t n) {
@@ -319,6 +337,17 @@ static void tile_place_of(const tile_job *j, int64_t element, place *w) {
     }
 }
 
+/* n elements on; divisions would take longer than a tile. */
+static void tile_place_next(const tile_job *j, place *w, int64_t n) {
+    if (j->inner < LONG_ROW) {
+        tile_place_of(j, w->element + n, w);
+        return;
+    }
+    w->element += n;
+    for (n += w->column; n >= j->inner; n -= j->inner) next_row(j, w);
+    w->column = n;
+}
+
 static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     const tile_job *j = ctx;
     registers r;
@@ -331,13 +360,13 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
         tile_fill(r.tile[i], j->bytes, j->tile);
         r.now[i] = r.tile[i];
     }
-    while (at < end) {
-        place w;
-        tile_place_of(j, at, &w);
+    place w;
+    for (tile_place_of(j, at, &w); at < end;) {
         int64_t n = end - at < j->tile ? end - at : j->tile;
-        if (j->inner >= LONG_ROW && n > j->inner - w.column) n = j->inner - w.column;
+        if (j->inner >= LONG_ROW) n = nc_min64(n, (w.column == 0 ? j->rows : 1) * j->inner - w.column);
         tile_run_tile(j, &r, &w, n);
         at += n;
+        tile_place_next(j, &w, n);
     }
 }
 

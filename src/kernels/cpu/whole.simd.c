@@ -26,6 +26,8 @@ _Static_assert(NCK_TILE_PAD % STEP == 0, "a padded tile is whole steps");
 
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 typedef int64_t ANYWHERE any_i64;
+typedef int32_t ANYWHERE any_i32;
+typedef float ANYWHERE any_f32;
 
 /* ---- lanes ---- */
 
@@ -98,8 +100,29 @@ CONVERT(i64_of_i8, int8_t, int64_t, x[k])
 CONVERT(i8_of_i64, int64_t, uint8_t, x[k])
 CONVERT(i64_of_i32, int32_t, int64_t, x[k])
 CONVERT(i32_of_i64, int64_t, int32_t, x[k])
+#ifdef NCK_ISA_neon /* one instruction does just that */
+static void i32_of_f32(void *dst, const void *src, int64_t n) {
+    const char *x = src;
+    char *y = dst;
+    for (; n >= 4; n -= 4, x += 16, y += 16) vst1q_u8((uint8_t *)y, vreinterpretq_u8_s32(vcvtq_s32_f32(v_load_f32(x))));
+    for (; n > 0; n--, x += 4, y += 4) *(any_i32 *)y = cast(*(const any_f32 *)x);
+}
+static void i8_of_f32(void *dst, const void *src, int64_t n) {
+    const char *x = src;
+    uint8_t *y = dst;
+    for (; n >= 16; n -= 16, x += 64, y += 16) {
+        int16x8_t h[2];
+        for (int k = 0; k < 2; k++)
+            h[k] = vmovn_high_s32(vmovn_s32(vcvtq_s32_f32(v_load_f32(x + 32 * k))),
+                                  vcvtq_s32_f32(v_load_f32(x + 32 * k + 16)));
+        vst1q_u8(y, vreinterpretq_u8_s8(vmovn_high_s16(vmovn_s16(h[0]), h[1])));
+    }
+    for (; n > 0; n--, x += 4, y++) *y = (uint8_t)cast(*(const any_f32 *)x);
+}
+#else
 CONVERT(i32_of_f32, float, int32_t, cast(x[k]))
 CONVERT(i8_of_f32, float, uint8_t, cast(x[k]))
+#endif
 
 static const nck_dense_row rows[] = {
     {NC_BOOL, NC_FLOAT, f32_of_bool}, {NC_FLOAT, NC_BOOL, bool_of_f32},  {NC_INT32, NC_FLOAT, f32_of_i32},

@@ -63,12 +63,7 @@
 
 #define LANE_ceil(x) L_NEG(L_FLOOR(L_NEG(x)))
 
-/* Halves go to the even neighbour: of f and f + 1 that is 2*floor((f + 1)/2). */
-#define LANE_round(x) LANE_round_of_(x, L_FLOOR(x))
-#define LANE_round_of_(x, f)                                \
-    L_SEL(L_LT(L_SUB(x, f), L_K(0.5)), f,                   \
-          L_SEL(L_LT(L_K(0.5), L_SUB(x, f)), L_ADD(f, L_K(1)), \
-                L_SEL(L_EQ(L_SUB(x, f), L_K(0.5)), L_MUL(L_K(2), L_FLOOR(L_MUL(L_K(0.5), L_ADD(f, L_K(1))))), f)))
+#define LANE_round(x) L_RINT(x)
 
 /* NaN passes. */
 #define LANE_sign(x) L_SEL(L_LT(x, L_K(0)), L_K(-1), L_SEL(L_LT(L_K(0), x), L_K(1), x))

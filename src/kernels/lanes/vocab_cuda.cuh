@@ -30,6 +30,7 @@ __device__ __forceinline__ float l_tanh_1(float x) {
 #define L_ABS(a)       fabs((L_T)(a))
 #define L_SQRT(a)      sqrt((L_T)(a))
 #define L_FLOOR(a)     floor((L_T)(a))
+#define L_RINT(a)      rint((L_T)(a))
 #define L_EXP(a)       exp((L_T)(a))
 #define L_LOG(a)       log((L_T)(a))
 #define L_TANH(a)      tanh((L_T)(a))

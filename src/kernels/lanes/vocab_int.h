@@ -64,6 +64,7 @@ L_INT_FN int l_le_uint64_t(uint64_t a, uint64_t b) { return a <= b; }
 #define L_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define L_ABS(a)       ((a) > 0 ? (a) : L_NEG(a))
 #define L_FLOOR(a)     (a)
+#define L_RINT(a)      (a)
 #define L_SHL(a, n)    ((L_T)((uint64_t)(n) < 64 ? (uint64_t)(a) << (n) : 0))
 #define L_SHR(a, n)    L_INT_PASTE(l_shr_, L_T)(a, (uint64_t)(n))
 #define L_BAND(a, b)   ((a) & (b))

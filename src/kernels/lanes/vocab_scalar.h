@@ -19,6 +19,7 @@ static inline double l_max(double a, double b) { return b < a || a != a ? a : b;
 #define L_ABS(a)       ((L_T)fabs(a))
 #define L_SQRT(a)      ((L_T)sqrt(a))
 #define L_FLOOR(a)     ((L_T)floor(a))
+#define L_RINT(a)      ((L_T)rint(a))
 #define L_EXP(a)       ((L_T)exp(a))
 #define L_LOG(a)       ((L_T)log(a))
 #define L_TANH(a)      ((L_T)tanh(a))

@@ -18,6 +18,7 @@
 #define L_ABS(a)       L_WORD(v_abs_)(a)
 #define L_SQRT(a)      L_WORD(v_sqrt_)(a)
 #define L_FLOOR(a)     L_WORD(v_floor_)(a)
+#define L_RINT(a)      L_WORD(v_rint_)(a)
 #define L_EXP(a)       L_WORD(v_exp_)(a)
 #define L_LOG(a)       L_WORD(v_log_)(a)
 #define L_TANH(a)      L_WORD(v_tanh_)(a)

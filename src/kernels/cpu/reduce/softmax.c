@@ -9,10 +9,12 @@
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
+#include "kernels/cpu/tile_table.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { RUN = NCK_REDUCE_RUN, ITEM = 8192, STRIP = 64, STRIP_MIN = 8 };
+enum { RUN = NCK_REDUCE_RUN, ITEM = 8192, STRIP = 64, STRIP_MIN = 8, PART = 16 };
 
 typedef struct softmax_job {
     nck_softmax_kind kind;

@@ -50,6 +50,9 @@ static inline v_f32 v_clamp_f32(v_f32 x, v_f32 low, v_f32 high) { return _mm256_
     static inline v_##S v_neg_##S(v_##S a) { return _mm256_xor_##P(_mm256_set1_##P(-(E)0), a); }      \
     static inline v_##S v_sqrt_##S(v_##S a) { return _mm256_sqrt_##P(a); }                            \
     static inline v_##S v_floor_##S(v_##S a) { return _mm256_floor_##P(a); }                          \
+    static inline v_##S v_rint_##S(v_##S a) {                                                         \
+        return _mm256_round_##P(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);                    \
+    }                                                                                                 \
     static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                            \
         return _mm256_or_##P(v_abs_##S(a), _mm256_and_##P(_mm256_set1_##P(-(E)0), b));                \
     }

@@ -53,6 +53,9 @@ static inline v_f32 v_scale_f32(v_f32 a, v_f32 n) { return _mm512_scalef_ps(a, n
     static inline v_##S v_floor_##S(v_##S a) {                                                          \
         return _mm512_roundscale_##P(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);                     \
     }                                                                                                   \
+    static inline v_##S v_rint_##S(v_##S a) {                                                           \
+        return _mm512_roundscale_##P(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);                 \
+    }                                                                                                   \
     static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                              \
         return _mm512_or_##P(v_abs_##S(a), _mm512_and_##P(_mm512_set1_##P(-(E)0), b));                  \
     }

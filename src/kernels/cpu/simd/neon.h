@@ -36,6 +36,7 @@ static inline void v_store_f64(void *p, v_f64 a) { vst1q_u8((uint8_t *)p, vreint
     static inline v_##S v_neg_##S(v_##S a) { return vnegq_##S(a); }                                            \
     static inline v_##S v_sqrt_##S(v_##S a) { return vsqrtq_##S(a); }                                          \
     static inline v_##S v_floor_##S(v_##S a) { return vrndmq_##S(a); }                                         \
+    static inline v_##S v_rint_##S(v_##S a) { return vrndnq_##S(a); }                                          \
     static inline v_##S v_copysign_##S(v_##S a, v_##S b) { return vbslq_##S(vdupq_n_##U(M), b, a); }           \
     static inline m_##S v_lt_##S(v_##S a, v_##S b) { return vcltq_##S(a, b); }                                 \
     static inline m_##S v_le_##S(v_##S a, v_##S b) { return vcleq_##S(a, b); }                                 \

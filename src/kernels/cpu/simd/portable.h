@@ -58,6 +58,7 @@ typedef struct v_i32 { int32_t e[V_LEN_f32]; } v_i32;
     WORD1(v_neg_##S, v_##S, v_##S, V_LEN_##S, -a.e[i])                                                     \
     WORD1(v_sqrt_##S, v_##S, v_##S, V_LEN_##S, sqrt##F(a.e[i]))                                            \
     WORD1(v_floor_##S, v_##S, v_##S, V_LEN_##S, floor##F(a.e[i]))                                          \
+    WORD1(v_rint_##S, v_##S, v_##S, V_LEN_##S, rint##F(a.e[i]))                                            \
     WORD2(v_copysign_##S, v_##S, v_##S, v_##S, V_LEN_##S, copysign##F(a.e[i], b.e[i]))                     \
     WORD2(v_lt_##S, m_##S, v_##S, v_##S, V_LEN_##S, a.e[i] < b.e[i])                                       \
     WORD2(v_le_##S, m_##S, v_##S, v_##S, V_LEN_##S, a.e[i] <= b.e[i])                                      \

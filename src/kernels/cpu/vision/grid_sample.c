@@ -12,20 +12,30 @@ typedef struct grid_job {
     int64_t places, pixels, channels, cuts;
 } grid_job;
 
+/* A place of all channels, of which the first begins at x, its result at y. */
+static void grid_place_f32(const grid_job *j, const nck_grid_taps *t, const float *x, float *y) {
+    for (int64_t c = 0; c < j->channels; c++, x += j->pixels, y += j->places) {
+        double sum = 0;
+        for (int k = 0; k < t->n; k++) sum += t->weight[k] * (double)x[t->at[k]];
+        *y = (float)sum;
+    }
+}
+
 static void grid_item(void *ctx, int64_t i) {
     const grid_job *j = ctx;
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
+    int64_t from = n * j->channels * j->pixels, to = n * j->channels * j->places;
     for (int64_t p = lo; p < hi; p++) {
         nck_grid_taps t;
         nck_grid_place_taps(j->s, n * j->places + p, false, &t);
+        if (j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT) {
+            grid_place_f32(j, &t, (const float *)j->s->x->data + from, (float *)j->s->y->data + to + p);
+            continue;
+        }
         for (int64_t c = 0; c < j->channels; c++) {
-            int64_t from = (n * j->channels + c) * j->pixels, to = (n * j->channels + c) * j->places + p;
             double sum = 0;
-            for (int k = 0; k < t.n; k++) sum += t.weight[k] * nc_tensor_get(j->s->x, from + t.at[k]);
-            if (j->s->y->dtype == NC_FLOAT)
-                ((float *)j->s->y->data)[to] = (float)sum;
-            else
-                ((double *)j->s->y->data)[to] = sum;
+            for (int k = 0; k < t.n; k++) sum += t.weight[k] * nc_tensor_get(j->s->x, from + c * j->pixels + t.at[k]);
+            nc_tensor_put(j->s->y, to + c * j->places + p, sum);
         }
     }
 }
