@@ -16,9 +16,12 @@ typedef struct topk_line {
 
 #define X_AT(T, i) ((const T *)l->t->x)[l->base + (i)*l->step]
 
+/* ---- elements of 8 bytes: the heap holds indices ---- */
+
 /* By value, elements a and b of the line. */
 static int topk_order(const topk_line *l, int64_t a, int64_t b) {
     switch (l->t->type) {
+    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
     case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
     case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
     case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
@@ -28,8 +31,7 @@ static int topk_order(const topk_line *l, int64_t a, int64_t b) {
 
 /* Does element a come before b? */
 static bool topk_before(const topk_line *l, int64_t a, int64_t b) {
-    bool is_float = l->t->type == NC_FLOAT; /* most often, and worth no call */
-    int c = is_float ? nck_order_f32(X_AT(float, a), X_AT(float, b)) : topk_order(l, a, b);
+    int c = topk_order(l, a, b);
     return c != 0 ? (c > 0) == l->t->largest : a < b;
 }
 
@@ -39,6 +41,51 @@ static void topk_sift(const topk_line *l, int64_t *heap, int64_t i, int64_t n) {
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
         if (child + 1 < n && topk_before(l, heap[child], heap[child + 1])) child++;
         if (!topk_before(l, moving, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+static void topk_select_line(const topk_line *l, int64_t *heap) {
+    int64_t k = l->t->k;
+    for (int64_t i = 0; i < k; i++) heap[i] = i;
+    for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift(l, heap, i, k);
+    for (int64_t i = k; i < l->t->axis; i++) {
+        if (!topk_before(l, i, heap[0])) continue;
+        heap[0] = i;
+        topk_sift(l, heap, 0, k);
+    }
+    for (int64_t n = k - 1; n > 0; n--) {
+        int64_t last = heap[n];
+        heap[n] = heap[0];
+        heap[0] = last;
+        topk_sift(l, heap, 0, n);
+    }
+}
+
+/* ---- elements of 4 bytes: the heap holds keys, which have the value above and the index below, so that one number is
+ * larger than another where its element comes before ---- */
+
+static uint64_t topk_key(const topk_line *l, int64_t i) {
+    uint32_t u = X_AT(uint32_t, i);
+    if (l->t->type == NC_FLOAT) { /* a NaN is the largest, zeros are alike */
+        float x = X_AT(float, i);
+        u = x != x ? UINT32_MAX : x == 0 ? 1u << 31 : u >> 31 ? ~u : u | 1u << 31;
+    } else {
+        u ^= 1u << 31;
+    }
+    if (!l->t->largest) u = ~u;
+    return (uint64_t)u << 32 | (UINT32_MAX - (uint32_t)i);
+}
+
+static int64_t topk_index(uint64_t key) { return UINT32_MAX - (uint32_t)key; }
+
+/* heap[i] is less than both heap[2i+1] and heap[2i+2]. */
+static void topk_sift_keys(uint64_t *heap, int64_t i, int64_t n) {
+    uint64_t moving = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (moving < heap[child]) break;
         heap[i] = heap[child];
     }
     heap[i] = moving;
@@ -67,30 +114,35 @@ static int64_t topk_next_smallest(const float *x, int64_t i, int64_t n, float wo
     return i;
 }
 
-/* The first element from i on that comes before element `top`, which is one of those before i; the line's end: none. */
-static int64_t topk_next(const topk_line *l, int64_t i, int64_t top) {
+/* The first element from i on that comes before that of `top`, which is one of those before i; the line's end: none. */
+static int64_t topk_next(const topk_line *l, int64_t i, uint64_t top) {
     int64_t n = l->t->axis;
     const float *x = (const float *)l->t->x + l->base;
-    if (l->t->type == NC_FLOAT && l->step == 1 && x[top] == x[top])
-        return l->t->largest ? topk_next_largest(x, i, n, x[top]) : topk_next_smallest(x, i, n, x[top]);
-    while (i < n && !topk_before(l, i, top)) i++;
+    if (l->t->type == NC_FLOAT && l->step == 1) {
+        float worst = x[topk_index(top)];
+        if (worst == worst)
+            return l->t->largest ? topk_next_largest(x, i, n, worst) : topk_next_smallest(x, i, n, worst);
+    }
+    while (i < n && topk_key(l, i) < top) i++;
     return i;
 }
 
-static void topk_select_line(const topk_line *l, int64_t *heap) {
+/* heap[i] is an index at last. */
+static void topk_select_keys(const topk_line *l, uint64_t *heap) {
     int64_t k = l->t->k;
-    for (int64_t i = 0; i < k; i++) heap[i] = i;
-    for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift(l, heap, i, k);
+    for (int64_t i = 0; i < k; i++) heap[i] = topk_key(l, i);
+    for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift_keys(heap, i, k);
     for (int64_t i = k; (i = topk_next(l, i, heap[0])) < l->t->axis; i++) {
-        heap[0] = i;
-        topk_sift(l, heap, 0, k);
+        heap[0] = topk_key(l, i);
+        topk_sift_keys(heap, 0, k);
     }
     for (int64_t n = k - 1; n > 0; n--) {
-        int64_t last = heap[n];
-        heap[n] = heap[0];
+        uint64_t last = heap[n];
+        heap[n] = (uint64_t)topk_index(heap[0]);
         heap[0] = last;
-        topk_sift(l, heap, 0, n);
+        topk_sift_keys(heap, 0, n);
     }
+    heap[0] = (uint64_t)topk_index(heap[0]);
 }
 
 static void topk_store(const topk_line *l, const int64_t *heap, int64_t to, int64_t step) {
@@ -117,7 +169,10 @@ static void topk_item(void *ctx, int64_t i) {
     int64_t outer = i / t->inner, inner = i % t->inner;
     topk_line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
     int64_t *heap = j->heaps + i * t->k;
-    topk_select_line(&l, heap);
+    if (nc_dtype_bytes(t->type) == 4 && t->axis < UINT32_MAX)
+        topk_select_keys(&l, (uint64_t *)heap);
+    else
+        topk_select_line(&l, heap);
     topk_store(&l, heap, outer * t->k * t->inner + inner, t->inner);
 }
 

@@ -5,19 +5,41 @@
 #include "base/intmath.h"
 #include "base/real.h"
 
-enum { PLACES = 256, CHANNELS = 16, POINT = 8 /* elements of work that a result costs */ };
+#include <string.h>
+
+enum { PLACES = 128, CHANNELS = 16, POINT = 8 /* elements of work that a result costs */ };
 
 typedef struct grid_job {
     const nck_grid_sample *s;
     int64_t places, pixels, channels, cuts;
 } grid_job;
 
-/* A place of all channels, of which the first begins at x, its result at y. */
-static void grid_place_f32(const grid_job *j, const nck_grid_taps *t, const float *x, float *y) {
-    for (int64_t c = 0; c < j->channels; c++, x += j->pixels, y += j->places) {
+/* Taps of a place where there are few, as linear sampling of two axes has them. */
+typedef struct few_taps {
+    int n;
+    int64_t at[4];
+    double weight[4];
+} few_taps;
+
+/* Channel after channel of f32, so that neighbouring places find their pixels and results side by side. */
+static void grid_few_f32(const grid_job *j, const few_taps *t, int64_t places, const float *x, float *y) {
+    for (int64_t c = 0; c < j->channels; c++, x += j->pixels, y += j->places)
+        for (int64_t p = 0; p < places; p++) {
+            double sum = 0;
+            if (t[p].n == 4)
+                sum = t[p].weight[0] * (double)x[t[p].at[0]] + t[p].weight[1] * (double)x[t[p].at[1]] +
+                      t[p].weight[2] * (double)x[t[p].at[2]] + t[p].weight[3] * (double)x[t[p].at[3]];
+            else
+                for (int k = 0; k < t[p].n; k++) sum += t[p].weight[k] * (double)x[t[p].at[k]];
+            y[p] = (float)sum;
+        }
+}
+
+static void grid_channels(const grid_job *j, const nck_grid_taps *t, int64_t from, int64_t to) {
+    for (int64_t c = 0; c < j->channels; c++) {
         double sum = 0;
-        for (int k = 0; k < t->n; k++) sum += t->weight[k] * (double)x[t->at[k]];
-        *y = (float)sum;
+        for (int k = 0; k < t->n; k++) sum += t->weight[k] * nc_tensor_get(j->s->x, from + c * j->pixels + t->at[k]);
+        nc_tensor_put(j->s->y, to + c * j->places, sum);
     }
 }
 
@@ -25,18 +47,24 @@ static void grid_item(void *ctx, int64_t i) {
     const grid_job *j = ctx;
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
     int64_t from = n * j->channels * j->pixels, to = n * j->channels * j->places;
+    bool floats = j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT;
+    few_taps few[PLACES];
+    int64_t kept = 0;
     for (int64_t p = lo; p < hi; p++) {
         nck_grid_taps t;
         nck_grid_place_taps(j->s, n * j->places + p, false, &t);
-        if (j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT) {
-            grid_place_f32(j, &t, (const float *)j->s->x->data + from, (float *)j->s->y->data + to + p);
-            continue;
+        bool is_few = floats && t.n <= 4;
+        if (is_few) {
+            few_taps *f = &few[kept++];
+            f->n = t.n;
+            memcpy(f->at, t.at, sizeof f->at), memcpy(f->weight, t.weight, sizeof f->weight);
+        } else {
+            grid_channels(j, &t, from, to + p);
         }
-        for (int64_t c = 0; c < j->channels; c++) {
-            double sum = 0;
-            for (int k = 0; k < t.n; k++) sum += t.weight[k] * nc_tensor_get(j->s->x, from + c * j->pixels + t.at[k]);
-            nc_tensor_put(j->s->y, to + c * j->places + p, sum);
-        }
+        if (kept == 0 || (is_few && p + 1 < hi)) continue;
+        int64_t end = is_few ? p + 1 : p;
+        grid_few_f32(j, few, kept, (const float *)j->s->x->data + from, (float *)j->s->y->data + to + end - kept);
+        kept = 0;
     }
 }
 
