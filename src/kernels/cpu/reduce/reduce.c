@@ -25,8 +25,6 @@
 #define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
 #define VECTORS
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
-#define ROWS(op) \
-    (is_sum(op) ? j->table->f32.add_rows : op == NCK_REDUCE_MAX ? j->table->f32.max_rows : j->table->f32.min_rows)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
 static const reduce_loops f32_loops = REDUCE_LOOPS(NC_FLOAT, f32);

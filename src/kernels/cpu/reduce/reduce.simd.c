@@ -40,7 +40,7 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
     {                                                                                                               \
         .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .dots = run_dots_##S,       \
         .squares = run_squares_##S, .dot_shift = run_dot_shift_##S, .add_rows = run_add_rows_##S,                   \
-        .max_rows = run_max_rows_##S, .min_rows = run_min_rows_##S,                                                 \
+        .extreme_rows = run_extreme_rows_##S,                                                                       \
         .norm_sums = run_norm_sums_##S, .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, \
         .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
         .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \

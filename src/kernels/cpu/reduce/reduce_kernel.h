@@ -22,9 +22,8 @@
         T (*dot_shift)(const T *x, const T *b, T shift, int64_t n);              /* sum of (x - shift) * b */         \
         /* acc += each row, in order */                                                                               \
         void (*add_rows)(T * acc, const T *x, int64_t apart, int64_t rows, int64_t n);                                \
-        /* the extreme of acc and each row; a NaN gives NaN */                                                        \
-        void (*max_rows)(T * acc, const T *x, int64_t apart, int64_t rows, int64_t n);                                \
-        void (*min_rows)(T * acc, const T *x, int64_t apart, int64_t rows, int64_t n);                                \
+        /* the largest or least of acc and each row; a NaN gives NaN */                                               \
+        void (*extreme_rows)(bool least, T *acc, const T *x, int64_t apart, int64_t rows, int64_t n);                 \
         void (*exp_shift)(const T *x, T shift, T *y, int64_t n);                 /* y = exp(x - shift) */             \
         void (*divide)(T * y, T by, int64_t n);                                  /* y /= by */                        \
         void (*softmax)(const T *x, T *y, int64_t rows, int64_t n);              /* rows of n, dense; y may be x */   \

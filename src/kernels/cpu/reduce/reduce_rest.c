@@ -17,8 +17,6 @@
 #define FINISH_MEAN(a, n) ((a) / (double)(n))
 #define VECTORS
 #define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
-#define ROWS(op) \
-    (is_sum(op) ? j->table->f64.add_rows : op == NCK_REDUCE_MAX ? j->table->f64.max_rows : j->table->f64.min_rows)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
 #define SUFFIX i32

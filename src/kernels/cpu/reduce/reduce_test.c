@@ -175,29 +175,37 @@ TEST(reduce_nan_wins) {
 }
 
 /* A running sum in f32 stops growing at 2^24; the tree does not. */
-/* Rows whose largest elements are found together, one by one and by vectors, and strips of columns; NaN in some. */
-TEST(reduce_max_of_many_rows) {
-    enum { SIDE = 70 };
+enum { SIDE = 70 };
+
+static float extreme_of(bool least, const float *x, int64_t n, int64_t apart) {
+    float e = x[0];
+    for (int64_t i = 1; i < n; i++) {
+        float v = x[i * apart];
+        e = (least ? e < v : e > v) || isnan(e) ? e : v;
+    }
+    return e;
+}
+
+/* n elements for each of `rows` results, along the last axis or down the first. */
+static void check_extremes(bool least, int axis, int64_t rows, int64_t n) {
     static float x[SIDE * SIDE], got[SIDE];
+    nc_tensor t = {.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {rows, n}, .strides = {n, 1}};
+    if (axis == 0) t.dims[0] = n, t.dims[1] = rows, t.strides[0] = rows;
+    for (int64_t i = 0; i < rows * n; i++) x[i] = i % 211 == 50 ? NAN : (float)(i * 7919 % 1009) - (least ? -9 : 2000);
+    REQUIRE(nck_reduce(least ? NCK_REDUCE_MIN : NCK_REDUCE_MAX, &t, (nc_axes)1 << axis, got, NULL, NULL) == NC_OK);
+    for (int64_t r = 0; r < rows; r++) {
+        float want = extreme_of(least, axis == 0 ? x + r : x + r * n, n, axis == 0 ? rows : 1);
+        CHECK(isnan(want) ? isnan(got[r]) : got[r] == want);
+    }
+}
+
+/* Rows whose extremes are found together, one by one and by vectors, and strips of columns; NaN in some. */
+TEST(reduce_extremes_of_many_rows) {
     for (int isa = 0; nck_isa_at(isa); isa++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(isa)->name));
-        for (int k = 0; k < 6; k++) {
-            int64_t n = (int64_t[]){3, 17, 32, 33, 64, 70}[k], rows = 67 - k;
-            for (int axis = 0; axis < 2; axis++) {
-                nc_tensor t = {.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {rows, n}, .strides = {n, 1}};
-                if (axis == 0) t.dims[0] = n, t.dims[1] = rows, t.strides[0] = rows;
-                for (int64_t i = 0; i < rows * n; i++) x[i] = i % 211 == 50 ? NAN : (float)(i * 7919 % 1009) - 2000;
-                REQUIRE(nck_reduce(NCK_REDUCE_MAX, &t, (nc_axes)1 << axis, got, NULL, NULL) == NC_OK);
-                for (int64_t r = 0; r < rows; r++) {
-                    float want = -INFINITY;
-                    for (int64_t i = 0; i < n; i++) {
-                        float v = axis == 0 ? x[i * rows + r] : x[r * n + i];
-                        want = want > v || isnan(want) ? want : v;
-                    }
-                    CHECK(isnan(want) ? isnan(got[r]) : got[r] == want);
-                }
-            }
-        }
+        for (int k = 0; k < 6; k++)
+            for (int form = 0; form < 4; form++)
+                check_extremes(form / 2, form % 2, 67 - k, (int64_t[]){3, 17, 32, 33, 64, 70}[k]);
     }
     CHECK(nck_isa_set_for_test(NULL));
 }
