@@ -19,7 +19,7 @@
 #include "kernels/cpu/simd/neon_codes.h"
 
 extern const nck_nbits_table nck_nbits_neon;
-enum { LEN = 4, CHUNK = 32, AHEAD = 1024 }; /* AHEAD: bytes of codes that are asked for before they are needed */
+enum { LEN = 4, CHUNK = 32, AHEAD = 512 }; /* AHEAD: bytes of codes that are asked for before they are needed */
 
 /* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
  * are vector instructions, so there are few: a sum begins at the bits of WHOLE less what the middle takes off, and is
@@ -62,7 +62,6 @@ static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float 
     for (; chunks == 1 && b + FOUR <= p->blocks; b += FOUR, scale += FOUR * LEN) {
         int32x4_t start = nbits_start(vld1q_s32(a->code_sum + b));
         float32x4_t by = vld1q_f32(a->scale + b);
-        __builtin_prefetch((const char *)scale + AHEAD / 2);
         UNROLL
         for (int i = 0; i < FOUR; i++, codes += 2 * CHUNK, x += CHUNK)
             all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale + i * LEN), by[i]),
