@@ -100,8 +100,8 @@ static void set_mask(bool is_bool, int64_t cols) {
 }
 
 TEST(attn_kernel_sizes) {
-    static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 7, 9, 4}, {1, 4, 2, 70, 33, 8, 5},
-                                       {2, 2, 1, 0, 3, 4, 4}, {1, 2, 2, 3, 0, 4, 4}, {1, 1, 1, 130, 65, 3, 17},
+    static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1},  {2, 3, 3, 5, 7, 9, 4},  {1, 4, 2, 70, 33, 8, 5},
+                                       {2, 2, 1, 0, 3, 4, 4},  {1, 2, 2, 3, 0, 4, 4},  {1, 1, 1, 130, 65, 3, 17},
                                        {3, 6, 2, 4, 5, 16, 0}, {4, 4, 4, 131, 9, 3, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int k = 0; k < 2; k++) {
@@ -242,16 +242,26 @@ TEST(attn_kernel_stages) {
     }
 }
 
-TEST(attn_kernel_threads) {
-    static const int64_t s[7] = {2, 3, 3, 70, 19, 8, 8};
-    nc_pool *pool = nc_pool_create(3);
+/* Queries that see all keys are cut by the number of threads, others are not. */
+static void check_threads(const int64_t *s, bool causal, int threads) {
+    nc_pool *pool = nc_pool_create(threads);
     REQUIRE(pool != NULL);
     if (start(NC_FLOAT, s)) {
+        fix.a.causal = causal;
         run(NULL);
         memcpy(fix.p[5], fix.p[4], MOST * 4);
+        memset(fix.p[4], 0, MOST * 4);
         run(pool);
-        CHECK(memcmp(fix.p[4], fix.p[5], (size_t)(2 * 3 * 70 * 8) * 4) == 0);
+        CHECK(memcmp(fix.p[4], fix.p[5], (size_t)(s[0] * s[1] * s[3] * s[6]) * 4) == 0);
         stop();
     }
     nc_pool_destroy(pool);
+}
+
+TEST(attn_kernel_threads) {
+    static const int64_t sizes[][7] = {
+        {2, 3, 3, 70, 19, 8, 8}, {1, 1, 1, 333, 60, 16, 20}, {1, 2, 1, 641, 17, 8, 5}, {1, 1, 1, 1200, 9, 4, 8}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int threads = 2; threads < 9; threads += 3)
+            for (int causal = 0; causal < 2; causal++) check_threads(sizes[i], causal, threads);
 }

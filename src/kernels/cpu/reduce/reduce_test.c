@@ -174,7 +174,6 @@ TEST(reduce_nan_wins) {
     }
 }
 
-/* A running sum in f32 stops growing at 2^24; the tree does not. */
 enum { SIDE = 70 };
 
 static float extreme_of(bool least, const float *x, int64_t n, int64_t apart) {
@@ -210,6 +209,7 @@ TEST(reduce_extremes_of_many_rows) {
     CHECK(nck_isa_set_for_test(NULL));
 }
 
+/* A running sum in f32 stops growing at 2^24; the tree does not. */
 TEST(reduce_sum_stays_accurate) {
     int64_t n = 20000000;
     float one = 1, out = 0;
