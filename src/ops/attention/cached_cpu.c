@@ -53,44 +53,84 @@ static nc_code cached_check(const nc_call *c, const nc_cached *a, int64_t T) {
     return NC_OK;
 }
 
-/* One cache (B,heads,T,D) being written: of keys (i 0) or values (i 1). */
-typedef struct write_job {
+/* One cache (B,heads,T,D) being written: of keys or values. */
+typedef struct cache {
     const nc_call *c;
     int64_t heads, S, T, P, D;
     const char *past, *x;
     char *to;
-} write_job;
+} cache;
 
-static void write_head(void *ctx, int64_t i) {
-    const write_job *j = ctx;
-    int64_t b = i / j->heads, h = i % j->heads, at = ((const int64_t *)j->c->in[STARTS]->data)[b];
+/* Of keys and of values. */
+typedef struct caches {
+    cache of[2];
+} caches;
+
+/* Rows [from, to) of head i, as far as they are among [lo, hi): those of x, which has row `at` first and rows `apart`
+ * bytes apart, or zeros. */
+static void write_some(const cache *j, int64_t i, int64_t from, int64_t to, int64_t lo, int64_t hi, const char *x,
+                       int64_t at, size_t apart) {
     size_t row = (size_t)j->D * nc_dtype_bytes(j->c->in[Q]->dtype);
-    char *to = j->to + (size_t)(i * j->T) * row;
-    if (j->past != to - (size_t)(i * j->T) * row) {
-        int64_t before = nc_min64(at, j->P), behind = nc_max64(at + j->S, before);
-        const char *past = j->past != NULL ? j->past + (size_t)(i * j->P) * row : NULL;
-        if (before > 0) memcpy(to, past, (size_t)before * row);
-        if (at > before) memset(to + (size_t)before * row, 0, (size_t)(at - before) * row);
-        if (j->P > behind)
-            memcpy(to + (size_t)behind * row, past + (size_t)behind * row, (size_t)(j->P - behind) * row);
-        behind = nc_max64(behind, j->P);
-        if (j->T > behind) memset(to + (size_t)behind * row, 0, (size_t)(j->T - behind) * row);
-    }
-    for (int64_t s = 0; s < j->S; s++)
-        memcpy(to + (size_t)(at + s) * row, j->x + (size_t)(((b * j->S + s) * j->heads) + h) * row, row);
+    lo = nc_max64(lo, from), hi = nc_min64(hi, to);
+    if (lo >= hi) return;
+    char *y = j->to + (size_t)(i * j->T + lo) * row;
+    if (x == NULL)
+        memset(y, 0, (size_t)(hi - lo) * row);
+    else if (apart == row)
+        memcpy(y, x + (size_t)(lo - at) * row, (size_t)(hi - lo) * row);
+    else
+        for (; lo < hi; lo++, y += row) memcpy(y, x + (size_t)(lo - at) * apart, row);
 }
 
-static nck_attn_operand cached_write(const nc_call *c, const nc_cached *a, int i, int64_t T) {
+/* Rows [from, to) of head i: the past, with what is new over it and zeros behind and between. Returns how many rows from
+ * 0 on the past has as well, 0 where it is the same memory. */
+static int64_t write_rows(const cache *j, int64_t i, int64_t from, int64_t to) {
+    int64_t b = i / j->heads, h = i % j->heads, at = ((const int64_t *)j->c->in[STARTS]->data)[b];
+    size_t row = (size_t)j->D * nc_dtype_bytes(j->c->in[Q]->dtype);
+    write_some(j, i, from, to, at, at + j->S, j->x + (size_t)(b * j->S * j->heads + h) * row, at,
+               (size_t)j->heads * row);
+    if (j->past == j->to) return 0;
+    int64_t before = nc_min64(at, j->P);
+    const char *past = j->past != NULL ? j->past + (size_t)(i * j->P) * row : NULL;
+    write_some(j, i, from, to, 0, before, past, 0, row);
+    write_some(j, i, from, to, before, at, NULL, 0, row);
+    write_some(j, i, from, to, at + j->S, j->P, past, 0, row);
+    write_some(j, i, from, to, nc_max64(at + j->S, j->P), j->T, NULL, 0, row);
+    return before;
+}
+
+static void write_head(void *ctx, int64_t i) {
+    const cache *j = ctx;
+    (void)write_rows(j, i, 0, j->T);
+}
+
+/* For nck_attn_args.bring. */
+static int64_t bring_rows(void *ctx, int64_t b, int64_t kv, int64_t from, int64_t to) {
+    const caches *both = ctx;
+    int64_t i = b * both->of[0].heads + kv;
+    return nc_min64(write_rows(&both->of[0], i, from, to), write_rows(&both->of[1], i, from, to));
+}
+
+static cache cache_of(const nc_call *c, const nc_cached *a, int i, int64_t T) {
     const nc_tensor *x = c->in[K + i];
     const nc_tensor *past = c->n_in > PAST_K + i && c->in[PAST_K + i]->data != NULL ? c->in[PAST_K + i] : NULL;
-    write_job j = {.c = c, .heads = a->kv_heads, .S = x->dims[1], .T = T, .D = x->dims[2] / a->kv_heads, .x = x->data};
+    cache j = {.c = c, .heads = a->kv_heads, .S = x->dims[1], .T = T, .D = x->dims[2] / a->kv_heads, .x = x->data};
     if (past != NULL) j.P = past->dims[2], j.past = past->data;
     j.to = c->out[1 + i]->data;
-    int64_t n = x->dims[0] * j.heads;
-    bool few = n * T * j.D <= FEW;
-    for (int64_t k = 0; few && T > 0 && k < n; k++) write_head(&j, k);
-    if (T > 0 && !few) nc_parallel(c->pool, n, write_head, &j);
-    return (nck_attn_operand){.data = j.to, .batch = j.heads * T * j.D, .head = T * j.D, .row = j.D, .column = 1};
+    return j;
+}
+
+static void write_cache(cache *j) {
+    int64_t n = j->c->in[Q]->dims[0] * j->heads;
+    bool few = n * j->T * j->D <= FEW;
+    for (int64_t k = 0; few && j->T > 0 && k < n; k++) write_head(j, k);
+    if (j->T > 0 && !few) nc_parallel(j->c->pool, n, write_head, j);
+}
+
+/* Of T rows a head. */
+static nck_attn_operand cache_operand(const cache *j, const char *data, int64_t T) {
+    return (nck_attn_operand){
+        .data = (void *)(uintptr_t)data, .batch = j->heads * T * j->D, .head = T * j->D, .row = j->D, .column = 1};
 }
 
 static nc_code cached_bias(const nc_call *c, nck_attn_args *g) {
@@ -146,9 +186,14 @@ nc_code nc_cached_run(const nc_call *c) {
                        .right = -1};
     g.qk = c->n_out > 3 ? c->out[3]->data : NULL;
     g.qk_stage = a->mode == 2 ? NCK_ATTN_SOFTMAX : NCK_ATTN_BIASED;
-    g.k = cached_write(c, a, 0, T);
-    g.v = cached_write(c, a, 1, T);
+    caches both = {.of = {cache_of(c, a, 0, T), cache_of(c, a, 1, T)}};
+    bool apart = S == 1 && nc_tensor_numel(q) > 0; /* each head of the caches is read by one item */
+    for (int i = 0; i < 2 && !apart; i++) write_cache(&both.of[i]);
     if (nc_tensor_numel(q) == 0) return NC_OK;
+    g.k = cache_operand(&both.of[0], both.of[0].to, T), g.v = cache_operand(&both.of[1], both.of[1].to, T);
+    g.past_k = cache_operand(&both.of[0], both.of[0].past, P);
+    g.past_v = cache_operand(&both.of[1], both.of[1].past, P);
+    if (apart) g.bring = bring_rows, g.ctx = &both;
     g.T = g.qk != NULL ? T : most;
     g.scale = a->scale != 0 ? a->scale : 1 / sqrt((double)g.D);
     g.q = (nck_attn_operand){q->data, S * q->dims[2], g.D, q->dims[2], 1};

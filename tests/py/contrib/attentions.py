@@ -198,14 +198,14 @@ def rotaries():
 KV, G, E = 2, 4, 16  # heads of keys, heads of queries, size of a head
 
 
-def keeps(c):
+def keeps(c, P=5):
     """onnxruntime's results, with what the past holds behind the new keys: there onnxruntime has zeros, or, where
     past and present are one buffer, what was there."""
     want = by_onnxruntime(c)
     for b, last in enumerate(c.inputs[5]):
         for k in range(2):
             want[1 + k][b, :, last + 1:] = 0
-            want[1 + k][b, :, last + 1:5] = c.inputs[3 + k][b, :, last + 1:]
+            want[1 + k][b, :, last + 1:P] = c.inputs[3 + k][b, :, last + 1:]
     return want
 
 
@@ -269,6 +269,19 @@ def group_queries():
             return [joined(attend(heads(q, G), k, v, causal=True)).astype(t)]
         yield case(np.dtype(t).name, op, [*(x.astype(t) for x in (q, k, v)), None, None, i(S - 1, S - 1), np.int32(S)],
                    reference=plain, num_heads=G, kv_num_heads=KV)
+
+
+def long_group_queries():
+    """One new key behind pasts of several blocks of keys, in fewer and more heads than go through them together."""
+    for name, g, kv, e, P, lens, more in (
+            ("one_block", 7, 1, 24, 300, (300, 300), {}), ("blocks", 8, 2, 64, 1100, (1100, 1100), {}),
+            ("uneven", 4, 2, 16, 700, (699, 20), {}), ("window", 6, 2, 16, 1100, (1100, 1100), {"local_window_size": 40}),
+            ("many_heads", 24, 2, 16, 530, (530, 530), {"softcap": 3.0})):
+        c = case(f"long_{name}", "GroupQueryAttention", [
+            f(B, 1, g * e), f(B, 1, kv * e), f(B, 1, kv * e), f(B, kv, P, e), f(B, kv, P, e), i(*lens),
+            np.int32(max(lens) + 1)], outputs=3, num_heads=g, kv_num_heads=kv, types={1: np.float32, 2: np.float32},
+            **more)
+        yield c if lens[0] == lens[1] else c._replace(reference=lambda *operands, c=c, P=P: keeps(c, P))
 
 
 def coded_group_queries():
@@ -355,7 +368,7 @@ def windowed_group_queries():
         **base))
 
 
-CASES = [*group_queries(), *coded_group_queries(), *windowed_group_queries(), float8_group_query(),
+CASES = [*group_queries(), *long_group_queries(), *coded_group_queries(), *windowed_group_queries(), float8_group_query(),
          *selfs(), *quantized_selfs(), *multis(), *rotaries()]
 
 LENS = [None, None, i(2, 2), np.int32(3)]

@@ -5,14 +5,15 @@
  * some query of those ROWS may see are left out. At the end rows of Y are divided by l. A sink is where m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
- * bit. A single query, of a few heads at most, takes its scores as dot products with the keys as they lie, where the
- * columns of both lie side by side; all other scores are a matrix product, of queries that were scaled before. */
+ * bit. A few floats' queries take scores as dot products and weigh values as they lie, where columns lie side by side and
+ * are whole vectors; all others are matrix products, of queries that were scaled before. */
 #include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"
 #include "base/real.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -30,15 +31,14 @@ enum {
     APART = 16,      /* elements between rows of scores, which then do not share a place in the first cache */
     FEW_QUERIES = 8, /* of an item, which packs nothing */
     GROUPS = NCK_ATTN_GROUPS,
-    FEW = 8,        /* heads that share keys and take dot products */
-    DOT_KEYS = 64,  /* that they go through one after the other while the keys are in the cache */
+    FEW_KEYS = 64,  /* that few queries go through together, which then stay in the first cache */
     PER_ELEMENT = 4 /* multiply-adds that count as an element of work */
 };
 
 typedef struct attn_job {
     const nck_attn_args *a;
-    const nck_reduce_table *table;
-    int64_t chunks, rows; /* of a head's queries; queries of a chunk */
+    const nck_reduce_table *table, *few; /* few: for a few queries */
+    int64_t chunks, rows;                /* of a head's queries; queries of a chunk */
     int64_t n_items, n_groups;
     size_t bytes_scores, bytes_queries, bytes_keys, bytes_values, bytes_each;
     char *workspace;
@@ -171,6 +171,55 @@ static void attn_values(const attn_job *j, const attn_item *t, const attn_block 
              gemm, j->pool);
 }
 
+/* Where a few queries read keys or values from k on, and until where. */
+static const void *attn_few_rows(const attn_job *j, const attn_item *t, bool values, int64_t k, int64_t *end) {
+    const nck_attn_args *a = j->a;
+    const nck_attn_operand *now = values ? &a->v : &a->k, *past = values ? &a->past_v : &a->past_k;
+    *end = k < t->past ? nc_min64(t->past, t->k1) : t->k1;
+    return attn_matrix(a, k < t->past ? past : now, t->b, t->kv, k);
+}
+
+/* Scores of a few queries of floats, some keys at a time. */
+static void attn_few_scores(const attn_job *j, const attn_item *t, float *scores) {
+    const nck_attn_args *a = j->a;
+    nck_few f = {.a = (const void *)attn_matrix(a, &a->q, t->b, t->h, t->first),
+                 .a_row = a->q.row,
+                 .b_row = a->k.row,
+                 .y_row = t->ld,
+                 .rows = t->rows,
+                 .width = a->D,
+                 .by = (float)a->scale};
+    for (int64_t k = t->k0, end; k < t->k1; k += f.n) {
+        f.b = attn_few_rows(j, t, false, k, &end);
+        f.n = nc_min64(FEW_KEYS, end - k);
+        f.y = scores + (k - t->k0);
+        j->few->few_dots(&f);
+    }
+}
+
+static void attn_few_values(const attn_job *j, const attn_item *t, const float *scores) {
+    const nck_attn_args *a = j->a;
+    nck_few f = {.a_row = t->ld,
+                 .b_row = a->v.row,
+                 .y = (void *)attn_matrix(a, &a->y, t->b, t->h, t->first),
+                 .y_row = a->y.row,
+                 .rows = t->rows,
+                 .width = a->Dv,
+                 .adds = t->begun};
+    for (int64_t k = t->k0, end; k < t->k1; k = end, f.adds = true) {
+        f.a = scores + (k - t->k0);
+        f.b = attn_few_rows(j, t, true, k, &end);
+        f.n = end - k;
+        j->few->few_sums(&f);
+    }
+}
+
+static bool attn_is_few(const attn_job *j, const attn_item *t) {
+    const nck_attn_args *a = j->a;
+    return a->type == NC_FLOAT && t->rows <= FEW_QUERIES && j->few->few_dots != NULL && a->q.column == 1 &&
+           a->k.column == 1 && a->v.column == 1 && a->D % j->few->width == 0 && a->Dv % j->few->width == 0;
+}
+
 static void attn_pack(const nck_attn_args *a, const attn_item *t, attn_block *p) {
     p->n = t->k1 - t->k0;
     nck_gemm_pack_b(a->type, a->D, p->n, attn_matrix(a, &a->k, t->b, t->kv, t->k0), a->k.column, a->k.row, p->keys);
@@ -190,9 +239,12 @@ static void attn_run_part(const attn_job *j, attn_item *t, const attn_block *p, 
     if (queries != NULL)
         attn_products(j, t, p, queries, scores, gemm);
     else
-        (f32 ? attn_dots_f32 : attn_dots_f64)(j, t, scores);
+        attn_few_scores(j, t, scores);
     (f32 ? attn_weigh_f32 : attn_weigh_f64)(j, t, sums, scores);
-    attn_values(j, t, p, scores, gemm);
+    if (queries != NULL)
+        attn_values(j, t, p, scores, gemm);
+    else
+        attn_few_values(j, t, scores);
     t->begun = true;
 }
 
@@ -202,6 +254,7 @@ static bool attn_part(const nck_attn_args *a, const attn_item *of, int64_t n, at
     t->first = of->first + n * ROWS;
     t->rows = nc_min64(ROWS, of->rows - n * ROWS);
     attn_range(a, t, &lo, &hi);
+    t->past = of->past;
     t->k0 = of->k0, t->k1 = nc_min64(of->k1, hi), t->ld = nc_max64(0, t->k1 - t->k0) + APART;
     return t->k0 < t->k1 && lo < of->k1;
 }
@@ -223,18 +276,20 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     }
     int64_t lo, hi, n_parts = nc_ceil_div(t.rows, ROWS), row = a->D * (int64_t)nc_dtype_bytes(a->type);
     attn_range(a, &t, &lo, &hi);
-    bool dots = (t.rows == 1 || (a->joined && t.rows <= FEW)) && a->q.column == 1 && a->k.column == 1;
-    if (dots || t.rows <= FEW_QUERIES) block.keys = block.values = NULL;
-    if (!dots) (a->type == NC_FLOAT ? attn_scaled_f32 : attn_scaled_f64)(j->table, a, &t, (void *)queries);
+    bool few = attn_is_few(j, &t);
+    if (t.rows <= FEW_QUERIES) block.keys = block.values = NULL;
+    if (!few) (a->type == NC_FLOAT ? attn_scaled_f32 : attn_scaled_f64)(j->table, a, &t, (void *)queries);
     for (int64_t n = 0; n < n_parts; n++) parts[n] = t;
     for (t.k0 = lo; t.k0 < hi; t.k0 = t.k1) {
         t.k1 = nc_min64(t.k0 + KEYS, hi);
+        if (a->bring) t.past = a->bring(a->ctx, t.b, t.kv, t.k0 == lo ? 0 : t.k0, t.k1);
         if (block.keys != NULL) attn_pack(a, &t, &block);
         for (int64_t n = 0; n < n_parts; n++)
             if (attn_part(a, &t, n, &parts[n]))
                 attn_run_part(j, &parts[n], &block, &(attn_sums){m + n * ROWS, l + n * ROWS},
-                              dots ? NULL : queries + n * ROWS * row, scores, gemm);
+                              few ? NULL : queries + n * ROWS * row, scores, gemm);
     }
+    if (a->bring) a->bring(a->ctx, t.b, t.kv, lo < hi ? hi : 0, INT64_MAX);
     for (int64_t n = 0; n < n_parts; n++) {
         (void)attn_part(a, &t, n, &parts[n]);
         (a->type == NC_FLOAT ? attn_finish_f32 : attn_finish_f64)(j, &parts[n],
@@ -259,7 +314,7 @@ void nck_attn_join_heads(nck_attn_args *a) {
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
-    attn_job j = {.a = a, .table = nck_isa_get()->reduce, .workspace = workspace};
+    attn_job j = {.a = a, .table = nck_isa_get()->reduce, .few = nck_narrow_reduce(), .workspace = workspace};
     pool = nc_pool_for(pool, a->B * a->Hq * a->S * a->T * (a->D + a->Dv) / PER_ELEMENT);
     j.chunks = chunks_of(a, nc_pool_threads(pool));
     j.rows = nc_ceil_div(a->S, j.chunks);

@@ -10,8 +10,9 @@
 typedef struct attn_item {
     int64_t b, h, kv, first, rows;
     int64_t k0, k1;
-    int64_t ld; /* attn.c: elements from the scores of one query to those of the next */
-    bool begun; /* rows of Y hold what earlier blocks gave */
+    int64_t ld;   /* attn.c: elements from the scores of one query to those of the next */
+    int64_t past; /* attn.c: keys that the past has as well */
+    bool begun;   /* rows of Y hold what earlier blocks gave */
 } attn_item;
 
 /* Queries of a block, at most: each block packs the keys and values that it sees. Few where that gives the groups less

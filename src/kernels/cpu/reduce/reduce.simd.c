@@ -12,7 +12,6 @@
 
 enum {
     LANES = 16,
-    DOTS = 4,  /* rows at a time */
     LINE = 64, /* bytes of a line of the cache */
     AHEAD = 8  /* rows from one that is added to one that is asked for */
 };
@@ -36,9 +35,16 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
 #define TEXT "kernels/cpu/reduce/reduce_runs.inc"
 #include "kernels/cpu/per_float.inc"
 
+#if defined NCK_ISA_portable || defined NCK_ISA_avx512
+#define FEW_ROWS
+#else
+#include "kernels/cpu/reduce/reduce_few.inc"
+#define FEW_ROWS .few_dots = run_few_dots, .few_sums = run_few_sums,
+#endif
+
 #define UNIT(S)                                                                                                     \
     {                                                                                                               \
-        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .dots = run_dots_##S,       \
+        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S,                             \
         .squares = run_squares_##S, .dot_shift = run_dot_shift_##S, .add_rows = run_add_rows_##S,                   \
         .extreme_rows = run_extreme_rows_##S,                                                                       \
         .norm_sums = run_norm_sums_##S, .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, \
@@ -48,4 +54,4 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);
-const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.width = V_LEN_f32, .f32 = UNIT(f32), .f64 = UNIT(f64)};
+const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.width = V_LEN_f32, FEW_ROWS.f32 = UNIT(f32), .f64 = UNIT(f64)};

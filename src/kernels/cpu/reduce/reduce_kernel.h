@@ -16,8 +16,6 @@
         T (*max)(const T *x, int64_t n); /* a NaN gives NaN; n == 0: -inf */                                          \
         T (*min)(const T *x, int64_t n);                                                                              \
         T (*dot)(const T *a, const T *b, int64_t n);                                                                  \
-        /* y = by * dot(a, row) for each row of b */                                                                  \
-        void (*dots)(const T *a, const T *b, int64_t apart, int64_t rows, int64_t n, T by, T *y);                     \
         T (*squares)(const T *x, T shift, int64_t n);                            /* sum of (x - shift)^2 */           \
         T (*dot_shift)(const T *x, const T *b, T shift, int64_t n);              /* sum of (x - shift) * b */         \
         /* acc += each row, in order */                                                                               \
@@ -46,8 +44,22 @@ NCK_REDUCE_UNIT(f32, float)
 NCK_REDUCE_UNIT(f64, double)
 #undef NCK_REDUCE_UNIT
 
+/* A few rows a and n rows b, both so far apart; columns lie side by side, and width is a multiple of a vector. */
+typedef struct nck_few {
+    const float *a, *b;
+    float *y;
+    int64_t a_row, b_row, y_row;
+    int64_t rows, n, width;
+    float by;
+    bool adds;
+} nck_few;
+
 typedef struct nck_reduce_table {
     int width; /* floats of a vector */
+    /* NULL where there are no vectors, and for long ones, which would read no faster: see isa_narrow.h. Bits depend on
+     * the ISA. */
+    void (*few_dots)(const nck_few *f); /* a (rows, width), b (n, width): y (rows, n) = by * a b' */
+    void (*few_sums)(const nck_few *f); /* a (rows, n), b (n, width): y (rows, width) = a b, added to y where it adds */
     nck_reduce_f32 f32;
     nck_reduce_f64 f64;
 } nck_reduce_table;

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/reduce/reduce.h"
+#include "kernels/cpu/reduce/reduce_kernel.h"
 #include "tests/check.h"
 
 typedef struct reduce_case {
@@ -207,6 +208,48 @@ TEST(reduce_extremes_of_many_rows) {
                 check_extremes(form / 2, form % 2, 67 - k, (int64_t[]){3, 17, 32, 33, 64, 70}[k]);
     }
     CHECK(nck_isa_set_for_test(NULL));
+}
+
+/* y (rows, n) of a (rows, width) and b (n, width), or y (rows, width) of a (rows, n); behind each row of y two elements
+ * that stay. */
+static void check_few(const nck_reduce_table *table, bool sums, bool adds, int64_t rows, int64_t n, int64_t width) {
+    static float a[9 * SIDE + 1], b[SIDE * SIDE + 1], y[9 * (SIDE + 2)];
+    int64_t across = sums ? n : width, out = sums ? width : n;
+    for (int64_t i = 0; i < 9 * SIDE + 1; i++) a[i] = (float)(i * 7919 % 101) / 64 - 0.7F;
+    for (int64_t i = 0; i < SIDE * SIDE + 1; i++) b[i] = (float)(i * 104729 % 103) / 64 - 0.9F;
+    for (int64_t i = 0; i < rows * (out + 2); i++) y[i] = 3;
+    (sums ? table->few_sums : table->few_dots)(&(nck_few){.a = a + 1,
+                                                          .a_row = across,
+                                                          .b = b + 1,
+                                                          .b_row = width,
+                                                          .y = y,
+                                                          .y_row = out + 2,
+                                                          .rows = rows,
+                                                          .n = n,
+                                                          .width = width,
+                                                          .by = 0.5F,
+                                                          .adds = adds});
+    for (int64_t i = 0; i < rows * (out + 2); i++) {
+        int64_t r = i / (out + 2), j = i % (out + 2);
+        double want = sums && adds ? 3 : 0;
+        for (int64_t k = 0; k < across; k++)
+            want += (sums ? 1 : 0.5) * (double)a[1 + r * across + k] *
+                    (double)b[1 + (sums ? k * width + j : j * width + k)];
+        CHECK_CLOSE((double)y[i], j < out ? want : 3, nc_tol_kernel_f32);
+    }
+}
+
+/* Few rows with many, which lie at any place: odd numbers of all, more and fewer than go together. */
+TEST(reduce_few_rows_with_many) {
+    static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 16, 19, 37, 64, 70};
+    int n = sizeof sizes / sizeof *sizes;
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        const nck_reduce_table *table = nck_isa_at(isa)->reduce;
+        CHECK((table->few_dots != NULL) == (isa > 0 && table->width <= 8));
+        int most = SIDE / table->width + 1; /* vectors of a row */
+        for (int k = 0; table->few_dots && k < n * most * 3; k++)
+            check_few(table, k % 3 > 0, k % 3 == 2, 1 + k % 9, sizes[k / 3 % n], k / 3 / n * table->width);
+    }
 }
 
 /* A running sum in f32 stops growing at 2^24; the tree does not. */
