@@ -67,6 +67,7 @@ static void pack_pair(const weight_rows *r, const char *w, int64_t n, int64_t wi
     nck_gemm_pack *turn = nck_isa_get()->gemm->f32.pack;
     int64_t len = r->C * r->taps;
     float square[SQUARE * 2 * NCK_CONV_MAX_BLOCK];
+    _Static_assert(2 * NCK_CONV_MAX_BLOCK <= NCK_GEMM_WIDEST, "a pair of blocks is a panel");
     if (r->taps == 1) {
         turn(len, n, wide, w, len, 1, dst);
         return;

@@ -45,6 +45,7 @@ enum { MR = 4, NV = 2 };
 
 /* Terms from a packed row to one that is asked for: callers come back to the same columns so much later. */
 enum { AHEAD = 8 };
+_Static_assert(NV * V_LEN_f32 <= NCK_GEMM_WIDEST && (int)MR <= NCK_GEMM_WIDEST, "a panel fits");
 _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"

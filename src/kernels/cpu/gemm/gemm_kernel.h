@@ -29,7 +29,8 @@ typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb
 /* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
 typedef void nck_gemm_line(int64_t kc, const void *a, const void *b, int64_t apart, int64_t panels, void *acc);
 /* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms.
- * Elements may be unaligned; width is at most the larger of mr and nr. */
+ * Elements may be unaligned; width is at most NCK_GEMM_WIDEST. */
+#define NCK_GEMM_WIDEST 32
 typedef void nck_gemm_pack(int64_t kc, int64_t lanes, int64_t width, const void *src, int64_t lane_stride,
                            int64_t k_stride, void *dst);
 
