@@ -257,7 +257,8 @@ TEST(resize_weights_sum_to_one) {
 
 TEST(non_max_suppression_keeps_the_better_of_two) {
     float boxes[12] = {0, 0, 1, 1, 1, 1.1f, 0, 0.1f, 0, 5, 1, 6}, scores[3] = {0.5f, 0.9f, NAN};
-    int64_t kept[3], work[6];
+    int64_t kept[3], work[24];
+    REQUIRE(nck_nms_workspace(3) <= sizeof work);
     nck_nms s = {.iou = 0.5f, .n = 3, .max = 3, .boxes = boxes, .scores = scores};
     CHECK_INT(nck_nms_run(&s, kept, work), 2);
     CHECK(kept[0] == 2 && kept[1] == 1);
@@ -267,6 +268,42 @@ TEST(non_max_suppression_keeps_the_better_of_two) {
     CHECK_INT(kept[0], 1);
     s.max = 0;
     CHECK_INT(nck_nms_run(&s, kept, work), 0);
+}
+
+/* The share of two boxes of corners that both cover. */
+static float iou_of(const float *a, const float *b) {
+    float h = fminf(a[2], b[2]) - fmaxf(a[0], b[0]), w = fminf(a[3], b[3]) - fmaxf(a[1], b[1]);
+    float both = h > 0 && w > 0 ? h * w : 0;
+    return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both);
+}
+
+/* Every pick is the best one left that none before it covers; equal scores go by place. */
+TEST(non_max_suppression_of_many) {
+    enum { N = 300 };
+    static float boxes[N * 4], scores[N];
+    static int64_t kept[N], work[N * 8];
+    uint32_t seed = 5;
+    REQUIRE(nck_nms_workspace(N) <= sizeof work);
+    for (int i = 0; i < N * 4; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        boxes[i] = (float)(seed >> 24) / 16 + (i % 4 >= 2 ? boxes[i - 2] + 1 : 0);
+        scores[i / 4] = (float)(seed >> 27) / 32;
+    }
+    for (int64_t max = 1; max <= N; max += 23) {
+        nck_nms s = {.iou = 0.3f, .n = N, .max = max, .boxes = boxes, .scores = scores};
+        s.has_threshold = max % 2 == 0, s.threshold = 0.25f;
+        bool gone[N] = {false};
+        int64_t found = nck_nms_run(&s, kept, work), n = 0;
+        for (;; n++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < N; i++)
+                if (!gone[i] && (best < 0 || scores[i] > scores[best])) best = i;
+            if (n == max || best < 0 || (s.has_threshold && !(scores[best] > s.threshold))) break;
+            REQUIRE(n < found && kept[n] == best);
+            for (int64_t i = 0; i < N; i++) gone[i] |= i == best || iou_of(boxes + 4 * best, boxes + 4 * i) > s.iou;
+        }
+        CHECK_INT(found, n);
+    }
 }
 
 TEST(vision_types) {

@@ -161,10 +161,10 @@ static nc_code nms_prepare(nc_prep *p) {
     return NC_OK;
 }
 
-/* Sorting, twice as long as the boxes; and the kept ones. */
+/* The kept ones, and the kernel's own. */
 static size_t nms_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     (void)state, (void)n_in, (void)out, (void)n_out;
-    return 3 * (size_t)in[1].dims[2] * sizeof(int64_t);
+    return (size_t)in[1].dims[2] * sizeof(int64_t) + nck_nms_workspace(in[1].dims[2]);
 }
 
 const void *nc_nms_scalar(const nc_call *c, int i) {
@@ -193,10 +193,10 @@ static nc_code nms_run(const nc_call *c) {
                  .threshold = threshold != NULL ? *threshold : 0};
     for (int64_t b = 0; b < scores->dims[0]; b++)
         for (int64_t k = 0; k < scores->dims[1]; k++) {
-            int64_t *kept = (int64_t *)c->workspace + 2 * n;
+            int64_t *kept = c->workspace;
             s.boxes = (const float *)boxes->data + b * n * 4;
             s.scores = (const float *)scores->data + (b * scores->dims[1] + k) * n;
-            int64_t found = nck_nms_run(&s, kept, c->workspace);
+            int64_t found = nck_nms_run(&s, kept, kept + n);
             for (int64_t i = 0; i < found; i++, total++) {
                 out[total * 3] = b;
                 out[total * 3 + 1] = k;

@@ -1,46 +1,80 @@
-/* kernels/cpu/vision/nms.c: non-maximum suppression, see sample.h. */
+/* kernels/cpu/vision/nms.c: non-maximum suppression, see sample.h. Boxes whose score passes stand in a heap, so that no
+ * more of them are put in order than are looked at; those that stay are kept ready for the next ones. */
 #include "kernels/cpu/vision/sample.h"
 
-#include "kernels/cpu/index/index.h"
-
-#include <math.h>
+#include "base/intmath.h"
 
 typedef struct box {
-    float lo[2], hi[2];
+    float lo[2], hi[2], area;
 } box;
+
+typedef struct candidate {
+    int64_t i;
+    float score;
+} candidate;
+
+size_t nck_nms_workspace(int64_t n) { return (size_t)n * (sizeof(candidate) + sizeof(box)); }
+
+static float least(float a, float b) { return b < a ? b : a; }
+static float most(float a, float b) { return b > a ? b : a; }
 
 static box box_at(const nck_nms *s, int64_t i) {
     const float *b = s->boxes + i * 4;
-    if (s->center) return (box){{b[1] - b[3] / 2, b[0] - b[2] / 2}, {b[1] + b[3] / 2, b[0] + b[2] / 2}};
-    return (box){{fminf(b[0], b[2]), fminf(b[1], b[3])}, {fmaxf(b[0], b[2]), fmaxf(b[1], b[3])}};
+    box x = {{least(b[0], b[2]), least(b[1], b[3])}, {most(b[0], b[2]), most(b[1], b[3])}, 0};
+    if (s->center) x = (box){{b[1] - b[3] / 2, b[0] - b[2] / 2}, {b[1] + b[3] / 2, b[0] + b[2] / 2}, 0};
+    x.area = (x.hi[0] - x.lo[0]) * (x.hi[1] - x.lo[1]);
+    return x;
 }
 
-static float area(const box *b) { return (b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]); }
-
-static bool overlaps(const nck_nms *s, int64_t i, int64_t j) {
-    box a = box_at(s, i), b = box_at(s, j);
-    float h = fminf(a.hi[0], b.hi[0]) - fmaxf(a.lo[0], b.lo[0]);
-    float w = fminf(a.hi[1], b.hi[1]) - fmaxf(a.lo[1], b.lo[1]);
-    if (h <= 0 || w <= 0) return false;
-    float both = h * w, all = area(&a) + area(&b) - both;
-    return all > 0 && both / all > s->iou;
+/* Does one of the n boxes at b overlap a too much? */
+static bool is_covered(const box *a, const box *b, int64_t n, float iou) {
+    for (; n > 0; n--, b++) {
+        float h = least(a->hi[0], b->hi[0]) - most(a->lo[0], b->lo[0]);
+        float w = least(a->hi[1], b->hi[1]) - most(a->lo[1], b->lo[1]);
+        if (h <= 0 || w <= 0) continue;
+        float both = h * w, all = a->area + b->area - both;
+        if (all > 0 && both / all > iou) return true;
+    }
+    return false;
 }
 
-int64_t nck_nms_run(const nck_nms *s, int64_t *kept, int64_t *workspace) {
-    int64_t *order = workspace, n = 0;
-    nck_topk sort = {.type = NC_FLOAT,
-                     .outer = 1,
-                     .axis = s->n,
-                     .inner = 1,
-                     .k = s->n,
-                     .largest = true,
-                     .x = s->scores,
-                     .indices = order};
-    nck_topk_run(&sort, workspace + s->n, NULL);
-    for (int64_t i = 0; i < s->n && n < s->max; i++) {
-        bool stays = !s->has_threshold || s->scores[order[i]] > s->threshold;
-        for (int64_t k = 0; stays && k < n; k++) stays = !overlaps(s, order[i], kept[k]);
-        if (stays) kept[n++] = order[i];
+/* Of two scores the larger one, NaN counting as the largest; of equal ones the first. */
+static bool is_before(const candidate *a, const candidate *b) {
+    if (a->score > b->score || a->score < b->score) return a->score > b->score;
+    bool nan_a = a->score != a->score, nan_b = b->score != b->score;
+    return nan_a == nan_b ? a->i < b->i : nan_a;
+}
+
+static void sink(candidate *heap, int64_t n, int64_t at) {
+    candidate x = heap[at];
+    for (int64_t next; (next = 2 * at + 1) < n; at = next) {
+        if (next + 1 < n && is_before(&heap[next + 1], &heap[next])) next++;
+        if (!is_before(&heap[next], &x)) break;
+        heap[at] = heap[next];
+    }
+    heap[at] = x;
+}
+
+static int64_t fill(const nck_nms *s, candidate *heap) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        heap[n] = (candidate){i, s->scores[i]};
+        n += !s->has_threshold || s->scores[i] > s->threshold;
+    }
+    for (int64_t i = n / 2 - 1; i >= 0; i--) sink(heap, n, i);
+    return n;
+}
+
+int64_t nck_nms_run(const nck_nms *s, int64_t *kept, void *workspace) {
+    candidate *heap = workspace;
+    box *boxes = (box *)(void *)(heap + s->n);
+    int64_t n = 0;
+    for (int64_t left = s->max > 0 ? fill(s, heap) : 0; left > 0 && n < s->max; left--) {
+        int64_t i = heap[0].i;
+        boxes[n] = box_at(s, i);
+        if (!is_covered(&boxes[n], boxes, n, s->iou)) kept[n++] = i;
+        heap[0] = heap[left - 1];
+        sink(heap, left - 1, 0);
     }
     return n;
 }

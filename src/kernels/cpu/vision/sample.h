@@ -47,8 +47,7 @@ typedef struct nck_roi_pool {
 } nck_roi_pool;
 void nck_roi_pool_run(const nck_roi_pool *r, nc_pool *pool);
 
-/* boxes (N, 4), scores (N): the kept ones by falling score into kept, at most max of them; returns how many. workspace
- * holds 2 N int64. */
+/* boxes (N, 4), scores (N): the kept ones by falling score into kept, at most max of them; returns how many. */
 typedef struct nck_nms {
     bool center; /* x, y, width, height; else two corners y1 x1 y2 x2 */
     bool has_threshold;
@@ -56,6 +55,7 @@ typedef struct nck_nms {
     int64_t n, max;
     const float *boxes, *scores;
 } nck_nms;
-int64_t nck_nms_run(const nck_nms *s, int64_t *kept, int64_t *workspace);
+size_t nck_nms_workspace(int64_t n);
+int64_t nck_nms_run(const nck_nms *s, int64_t *kept, void *workspace);
 
 #endif
