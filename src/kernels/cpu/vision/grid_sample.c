@@ -4,10 +4,9 @@
 
 #include "base/intmath.h"
 #include "base/real.h"
+#include "kernels/cpu/simd/unroll.h"
 
-#include <string.h>
-
-enum { PLACES = 128, CHANNELS = 16, POINT = 8 /* elements of work that a result costs */ };
+enum { PLACES = 256, CHANNELS = 16, POINT = 8 /* elements of work that a result costs */ };
 
 typedef struct grid_job {
     const nck_grid_sample *s;
@@ -16,23 +15,39 @@ typedef struct grid_job {
 
 /* Taps of a place where there are few, as linear sampling of two axes has them. */
 typedef struct few_taps {
-    int n;
-    int64_t at[4];
+    int32_t n, at[4];
     double weight[4];
 } few_taps;
 
-/* Channel after channel of f32, so that neighbouring places find their pixels and results side by side. */
-static void grid_few_f32(const grid_job *j, const few_taps *t, int64_t places, const float *x, float *y) {
-    for (int64_t c = 0; c < j->channels; c++, x += j->pixels, y += j->places)
-        for (int64_t p = 0; p < places; p++) {
-            double sum = 0;
-            if (t[p].n == 4)
-                sum = t[p].weight[0] * (double)x[t[p].at[0]] + t[p].weight[1] * (double)x[t[p].at[1]] +
-                      t[p].weight[2] * (double)x[t[p].at[2]] + t[p].weight[3] * (double)x[t[p].at[3]];
-            else
-                for (int k = 0; k < t[p].n; k++) sum += t[p].weight[k] * (double)x[t[p].at[k]];
-            y[p] = (float)sum;
+/* Two channels side by side, or one, of f32; channels is a constant where inlined. */
+__attribute__((always_inline)) static inline void grid_few(int channels, const grid_job *j, const few_taps *t,
+                                                           int64_t places, const float *x, float *y) {
+    const float *x1 = x + j->pixels;
+    float *y1 = y + j->places;
+    for (int64_t p = 0; p < places; p++) {
+        double sum = 0, sum1 = 0;
+        if (t[p].n == 4) {
+            UNROLL
+            for (int k = 0; k < 4; k++) {
+                sum += t[p].weight[k] * (double)x[t[p].at[k]];
+                if (channels > 1) sum1 += t[p].weight[k] * (double)x1[t[p].at[k]];
+            }
+        } else {
+            for (int k = 0; k < t[p].n; k++) {
+                sum += t[p].weight[k] * (double)x[t[p].at[k]];
+                if (channels > 1) sum1 += t[p].weight[k] * (double)x1[t[p].at[k]];
+            }
         }
+        y[p] = (float)sum;
+        if (channels > 1) y1[p] = (float)sum1;
+    }
+}
+
+/* Channel after channel, so that neighbouring places find their pixels and results side by side. */
+static void grid_few_f32(const grid_job *j, const few_taps *t, int64_t places, const float *x, float *y) {
+    int64_t c = 0;
+    for (; c + 2 <= j->channels; c += 2) grid_few(2, j, t, places, x + c * j->pixels, y + c * j->places);
+    if (c < j->channels) grid_few(1, j, t, places, x + c * j->pixels, y + c * j->places);
 }
 
 static void grid_channels(const grid_job *j, const nck_grid_taps *t, int64_t from, int64_t to) {
@@ -47,7 +62,7 @@ static void grid_item(void *ctx, int64_t i) {
     const grid_job *j = ctx;
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
     int64_t from = n * j->channels * j->pixels, to = n * j->channels * j->places;
-    bool floats = j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT;
+    bool floats = j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT && j->pixels <= INT32_MAX;
     few_taps few[PLACES];
     int64_t kept = 0;
     for (int64_t p = lo; p < hi; p++) {
@@ -57,7 +72,7 @@ static void grid_item(void *ctx, int64_t i) {
         if (is_few) {
             few_taps *f = &few[kept++];
             f->n = t.n;
-            memcpy(f->at, t.at, sizeof f->at), memcpy(f->weight, t.weight, sizeof f->weight);
+            for (int k = 0; k < t.n; k++) f->at[k] = (int32_t)t.at[k], f->weight[k] = t.weight[k];
         } else {
             grid_channels(j, &t, from, to + p);
         }

@@ -5,6 +5,7 @@
 #include "base/real.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The lines of one axis. */
 typedef struct lines {
@@ -82,7 +83,11 @@ static lines axis_lines(const nck_grid_sample *s, double g, int64_t d) {
 
 /* t with one axis more: `of` is its number within the grid's coordinates. */
 static void add_axis(nck_grid_taps *t, const lines *l, int64_t d, int of, bool slopes) {
-    nck_grid_taps was = *t;
+    nck_grid_taps was;
+    was.n = t->n;
+    for (int i = 0; i < was.n; i++) was.at[i] = t->at[i], was.weight[i] = t->weight[i];
+    for (int k = 0; slopes && k < NCK_SAMPLE_MAX_DIMS; k++)
+        memcpy(was.slope[k], t->slope[k], (size_t)was.n * sizeof was.slope[k][0]);
     t->n = 0;
     for (int i = 0; i < was.n; i++)
         for (int j = 0; j < l->n; j++) {

@@ -3,9 +3,12 @@
  * it, and the first of equal ones counts. Sums are in double. */
 #include "kernels/cpu/vision/sample.h"
 
+#include "base/intmath.h"
 #include "base/real.h"
+#include "kernels/cpu/simd/unroll.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The pixels of a sample, their weights, and how these change along y and x. */
 typedef struct pixels {
@@ -124,11 +127,99 @@ static void roi_item(void *ctx, int64_t i) {
     }
 }
 
-enum { POINTS = 16 }; /* elements of work that a result costs */
+enum {
+    POINTS = 16,   /* elements of work that a result costs */
+    MOST = 128,    /* samples, and bins, that are found at once */
+    CHANNELS = 64, /* that go through them, */
+    BESIDE = 4     /* so many side by side */
+};
+
+/* Samples of some bins. */
+typedef struct spots {
+    int n[MOST]; /* of each bin */
+    int64_t at[MOST][4];
+    double weight[MOST][4];
+} spots;
+
+/* Those of bins [k, end). */
+static void find_spots(const nck_roi_align *r, const region *g, int64_t k, int64_t end, spots *s) {
+    double along[2];
+    for (int64_t first = k, n = 0; k < end; k++) {
+        bin b = {r, g, 0, k / r->y->dims[3], k % r->y->dims[3]};
+        int64_t before = n;
+        for (int64_t i = 0; i < samples(&b); i++) {
+            pixels p;
+            if (!sample_of(&b, i, &p, along)) continue;
+            memcpy(s->at[n], p.at, sizeof p.at), memcpy(s->weight[n], p.weight, sizeof p.weight);
+            n++;
+        }
+        s->n[k - first] = (int)(n - before);
+    }
+}
+
+/* The means of n bins of `channels` channels, which go side by side because each is one chain of sums; f32 and channels
+ * are constants where inlined. */
+__attribute__((always_inline)) static inline void spot_means(bool f32, int channels, const spots *s, int64_t n,
+                                                             double count, const void *x, int64_t plane, void *y,
+                                                             int64_t bins) {
+    for (int64_t k = 0, i = 0; k < n; k++) {
+        double sum[BESIDE] = {0};
+        for (int64_t end = i + s->n[k]; i < end; i++)
+            for (int t = 0; t < 4; t++) {
+                double w = s->weight[i][t];
+                int64_t at = s->at[i][t];
+                UNROLL
+                for (int c = 0; c < channels; c++, at += plane)
+                    sum[c] += w * (f32 ? (double)((const float *)x)[at] : ((const double *)x)[at]);
+            }
+        UNROLL
+        for (int c = 0; c < channels; c++) {
+            if (f32)
+                ((float *)y)[c * bins + k] = (float)(sum[c] / count);
+            else
+                ((double *)y)[c * bins + k] = sum[c] / count;
+        }
+    }
+}
+
+/* Some channels of a region, whose samples are the same in all of them. */
+static void roi_means_item(void *ctx, int64_t i) {
+    const nck_roi_align *r = ctx;
+    const nc_tensor *x = r->along != NULL ? r->along : r->x;
+    int64_t C = x->dims[1], pieces = nc_ceil_div(C, CHANNELS), roi = i / pieces, c0 = i % pieces * CHANNELS;
+    int64_t bins = r->y->dims[2] * r->y->dims[3], plane = x->dims[2] * x->dims[3], end = nc_min64(C, c0 + CHANNELS);
+    int64_t es = (int64_t)nc_dtype_bytes(x->dtype);
+    region g = region_of(r, roi);
+    int64_t each = samples(&(bin){.r = r, .region = &g}), step = nc_min64(MOST, MOST / nc_max64(1, each));
+    if (step == 0)
+        for (int64_t c = c0; c < end; c++) roi_item(ctx, roi * C + c);
+    for (int64_t k = 0; step > 0 && k < bins; k += step) {
+        spots s;
+        int64_t n = nc_min64(step, bins - k);
+        find_spots(r, &g, k, k + n, &s);
+        for (int64_t c = c0, many; c < end; c += many) {
+            const void *from = (const char *)x->data + (r->batch[roi] * C + c) * plane * es;
+            void *to = (char *)r->y->data + ((roi * C + c) * bins + k) * es;
+            double count = (double)nc_max64(1, each);
+            many = x->dtype == NC_FLOAT && end - c >= BESIDE ? BESIDE : 1;
+            if (many > 1)
+                spot_means(true, BESIDE, &s, n, count, from, plane, to, bins);
+            else if (x->dtype == NC_FLOAT)
+                spot_means(true, 1, &s, n, count, from, plane, to, bins);
+            else
+                spot_means(false, 1, &s, n, count, from, plane, to, bins);
+        }
+    }
+}
 
 void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool) {
-    nc_parallel(nc_pool_for(pool, nc_tensor_numel(r->y) * POINTS), r->y->dims[0] * r->x->dims[1], roi_item,
-                (void *)(uintptr_t)r);
+    int64_t C = r->x->dims[1], R = r->y->dims[0];
+    void *job = (void *)(uintptr_t)r;
+    pool = nc_pool_for(pool, nc_tensor_numel(r->y) * POINTS);
+    if (r->max)
+        nc_parallel(pool, R * C, roi_item, job);
+    else
+        nc_parallel(pool, R * nc_ceil_div(C, CHANNELS), roi_means_item, job);
 }
 
 /* ---- gradient ---- */
