@@ -373,7 +373,7 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
     tile_job j;
     int64_t numel = nc_tensor_numel(out[0]);
-    if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_bool(p, in, out, numel, pool)) return;
+    if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_own(p, in, out, numel, pool)) return;
     job_init(&j, p, in, out);
     nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
 }

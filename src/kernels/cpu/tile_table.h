@@ -56,8 +56,8 @@ nck_tile_dense_fn nck_tile_dense_get(nc_dtype from, nc_dtype to);
  * done. numel: of out[0]. */
 bool nck_tile_run_small(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel);
 
-/* tile_bool.c: the same, where a program is one word of logic over dense bools. */
-bool nck_tile_run_bool(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel,
+/* tile_own.c: the same, where a program is one word over tensors that need no wider type than their own. */
+bool nck_tile_run_own(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel,
                        nc_pool *pool);
 
 #endif

@@ -494,6 +494,51 @@ TEST(small_tensors_have_the_bits_of_walked_ones) {
                 small_and_walked(types[t][0], types[t][1], dims[d][0], dims[d][1], form);
 }
 
+/* y = lane(a, b) of n elements each, or of one where `form` says so, beside the same with gaps behind rows of y. */
+static void own_and_walked(int lane, nc_dtype from, nc_dtype to, int64_t rows, int64_t n, int form) {
+    nck_tile_op op = {.lane = (uint16_t)lane, .dst = 2, .src = {0, 1}};
+    nck_tile_prog p = {.compute = nck_tile_compute(from), .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1, .op = &op};
+    p.out_reg = (const uint16_t[]){2};
+    nc_tensor in[2], y = tensor(got_bytes[0], to, 2, (int64_t[]){rows, n}), gaps = y;
+    size_t bytes = nc_dtype_bytes(to);
+    gaps.data = got_bytes[1], gaps.strides[0] = n + 3;
+    for (int i = 0; i < 2; i++) {
+        bool one = form & (1 << i);
+        in[i] = tensor(in_bytes[i], from, 2, one ? (int64_t[]){1, 1} : (int64_t[]){rows, n});
+        fill_random(from, in_bytes[i], rows * n);
+        for (int64_t k = 0; k < rows * n && from != NC_BOOL; k += 3) /* some are equal */
+            memset((char *)in_bytes[i] + (size_t)k * nc_dtype_bytes(from), 0, nc_dtype_bytes(from));
+    }
+    nc_tensor *p_in[2] = {&in[0], &in[1]}, *p_out[1] = {&gaps};
+    CHECK(!nck_tile_run_own(&p, p_in, p_out, rows * n, NULL));
+    p_out[0] = &y;
+    CHECK(nck_tile_run_own(&p, p_in, p_out, rows * n, NULL));
+    run_tiles(&p, in, &gaps, NULL);
+    for (int64_t r = 0; r < rows; r++)
+        CHECK(memcmp(got_bytes[0] + (size_t)(r * n) * bytes, got_bytes[1] + (size_t)(r * (n + 3)) * bytes,
+                     (size_t)n * bytes) == 0);
+}
+
+TEST(words_in_their_own_type_have_the_bits_of_tiles) {
+    static const struct {
+        int lane;
+        nc_dtype from, to;
+    } words[] = {{NCK_LANE_and, NC_BOOL, NC_BOOL},           {NCK_LANE_or, NC_BOOL, NC_BOOL},
+                 {NCK_LANE_xor, NC_BOOL, NC_BOOL},           {NCK_LANE_not, NC_BOOL, NC_BOOL},
+                 {NCK_LANE_add, NC_INT32, NC_INT32},         {NCK_LANE_sub, NC_UINT32, NC_UINT32},
+                 {NCK_LANE_mul, NC_INT32, NC_INT32},         {NCK_LANE_mul, NC_UINT32, NC_UINT32},
+                 {NCK_LANE_equal, NC_INT64, NC_BOOL},        {NCK_LANE_equal, NC_INT32, NC_BOOL},
+                 {NCK_LANE_less, NC_INT32, NC_BOOL},         {NCK_LANE_less_or_equal, NC_INT32, NC_BOOL},
+                 {NCK_LANE_greater, NC_INT32, NC_BOOL},      {NCK_LANE_greater_or_equal, NC_INT32, NC_BOOL},
+                 {NCK_LANE_equal, NC_FLOAT, NC_BOOL},        {NCK_LANE_less, NC_FLOAT, NC_BOOL},
+                 {NCK_LANE_less_or_equal, NC_FLOAT, NC_BOOL}, {NCK_LANE_greater, NC_FLOAT, NC_BOOL},
+                 {NCK_LANE_greater_or_equal, NC_FLOAT, NC_BOOL}};
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        for (int form = 0; form < (words[w].lane == NCK_LANE_not ? 1 : 3); form++)
+            for (int64_t n = 1; n < 140; n += 21)
+                own_and_walked(words[w].lane, words[w].from, words[w].to, 3, n, form);
+}
+
 TEST(compute_types) {
     CHECK(nck_tile_compute(NC_FLOAT16) == NC_FLOAT && nck_tile_compute(NC_BFLOAT16) == NC_FLOAT);
     CHECK(nck_tile_compute(NC_DOUBLE) == NC_DOUBLE && nck_tile_compute(NC_UINT64) == NC_UINT64);
