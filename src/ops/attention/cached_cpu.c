@@ -82,8 +82,8 @@ static void write_some(const cache *j, int64_t i, int64_t from, int64_t to, int6
         for (; lo < hi; lo++, y += row) memcpy(y, x + (size_t)(lo - at) * apart, row);
 }
 
-/* Rows [from, to) of head i: the past, with what is new over it and zeros behind and between. Returns how many rows from
- * 0 on the past has as well, 0 where it is the same memory. */
+/* Rows [from, to) of head i: the past, with what is new over it and zeros behind and between. Returns how many rows
+ * from 0 on the past has as well, 0 where it is the same memory. */
 static int64_t write_rows(const cache *j, int64_t i, int64_t from, int64_t to) {
     int64_t b = i / j->heads, h = i % j->heads, at = ((const int64_t *)j->c->in[STARTS]->data)[b];
     size_t row = (size_t)j->D * nc_dtype_bytes(j->c->in[Q]->dtype);

@@ -275,7 +275,8 @@ def long_group_queries():
     """One new key behind pasts of several blocks of keys, in fewer and more heads than go through them together."""
     for name, g, kv, e, P, lens, more in (
             ("one_block", 7, 1, 24, 300, (300, 300), {}), ("blocks", 8, 2, 64, 1100, (1100, 1100), {}),
-            ("uneven", 4, 2, 16, 700, (699, 20), {}), ("window", 6, 2, 16, 1100, (1100, 1100), {"local_window_size": 40}),
+            ("uneven", 4, 2, 16, 700, (699, 20), {}),
+            ("window", 6, 2, 16, 1100, (1100, 1100), {"local_window_size": 40}),
             ("many_heads", 24, 2, 16, 530, (530, 530), {"softcap": 3.0})):
         c = case(f"long_{name}", "GroupQueryAttention", [
             f(B, 1, g * e), f(B, 1, kv * e), f(B, 1, kv * e), f(B, kv, P, e), f(B, kv, P, e), i(*lens),
@@ -368,8 +369,8 @@ def windowed_group_queries():
         **base))
 
 
-CASES = [*group_queries(), *long_group_queries(), *coded_group_queries(), *windowed_group_queries(), float8_group_query(),
-         *selfs(), *quantized_selfs(), *multis(), *rotaries()]
+CASES = [*group_queries(), *long_group_queries(), *coded_group_queries(), *windowed_group_queries(),
+         float8_group_query(), *selfs(), *quantized_selfs(), *multis(), *rotaries()]
 
 LENS = [None, None, i(2, 2), np.int32(3)]
 Q, K = f(B, S, G * D), f(B, S, KV * D)

@@ -5,8 +5,8 @@
  * some query of those ROWS may see are left out. At the end rows of Y are divided by l. A sink is where m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
- * bit. A few floats' queries take scores as dot products and weigh values as they lie, where columns lie side by side and
- * are whole vectors; all others are matrix products, of queries that were scaled before. */
+ * bit. A few queries of floats take scores as dot products and weigh values as they lie, where columns lie side by side
+ * and are whole vectors; all others are matrix products, of queries that were scaled before. */
 #include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"

@@ -43,8 +43,9 @@ typedef struct nck_attn_args {
     void *qk;  /* (B,Hq,S,T) dense; NULL: not wanted */
     nck_attn_stage qk_stage;
     /* NULL, or puts the keys and values [from, to) of a head into their places just before they are read, at last those
-     * behind that nobody reads (to INT64_MAX); of one query or of joined heads, whose keys are read once. Returns how many of a head's first keys past_k and past_v have as
-     * well, 0: none. Read there they are in the processor's caches, which writing may pass by. */
+     * behind that nobody reads (to INT64_MAX); of one query or of joined heads, whose keys are read once. Returns how
+     * many of a head's first keys past_k and past_v have as well, 0: none. Read there they are in the processor's
+     * caches, which writing may pass by. */
     int64_t (*bring)(void *ctx, int64_t b, int64_t kv, int64_t from, int64_t to);
     void *ctx;
     nck_attn_operand past_k, past_v;
