@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/unroll.h"
 
+#include <float.h>
 #include <string.h>
 
 #if defined __AVX2__
@@ -310,24 +311,19 @@ static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t 
 /* ---- rows of A ---- */
 
 static bool nbits_most(const float *x, int64_t n, float *most) {
-    floats_v m = {0}, bad = {0};
-    float rest = 0, other = 0;
+    v_f32 m = v_set_f32(0);
+    float lanes[V_LEN_f32], rest = 0;
     int64_t k = 0;
-    for (; k + LEN <= n; k += LEN) {
-        words_v v = nbits_words((const uint8_t *)(x + k)) & 0x7fffffffu;
-        floats_v size = (floats_v)v;
-        words_v more = (words_v)(size > m);
-        m = (floats_v)((v & more) | ((words_v)m & ~more));
-        bad += size - size; /* 0, or no number */
+    for (; k + V_LEN_f32 <= n; k += V_LEN_f32) m = v_max_f32(m, v_abs_f32(v_load_f32(x + k)));
+    if (k < n) m = v_max_f32(m, v_abs_f32(v_load_part_f32(x + k, n - k)));
+    v_store_f32(lanes, m);
+    bool numbers = true;
+    for (int l = 0; l < V_LEN_f32; l++) {
+        rest = lanes[l] > rest ? lanes[l] : rest;
+        numbers &= lanes[l] <= FLT_MAX; /* no NaN is */
     }
-    for (; k < n; k++) {
-        float size = x[k] < 0 ? -x[k] : x[k];
-        rest = size > rest ? size : rest;
-        other += size - size;
-    }
-    for (int l = 0; l < LEN; l++) rest = m[l] > rest ? m[l] : rest, other += bad[l];
     *most = rest;
-    return other == 0;
+    return numbers;
 }
 
 /* Each lane's low byte. */
