@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VECTORS = 4 };
+enum { VECTORS = 4, MAX_VECTORS = V_LEN_f32 > 4 ? 2 : 4 }; /* that go side by side; of maxima */
 static const float infinity_f32 = INFINITY;
 static const double infinity_f64 = INFINITY;
 
@@ -48,6 +48,7 @@ static void window_average_lanes(float *y, const float *x, const nck_window_grid
 }
 
 extern const nck_window_table NCK_ISA_NAME(nck_window_);
-const nck_window_table NCK_ISA_NAME(nck_window_) = {.f32 = {window_max_f32, window_max_lanes_f32, window_taps_f32},
-                                                    .f64 = {window_max_f64, window_max_lanes_f64, window_taps_f64},
-                                                    .average_lanes = window_average_lanes};
+const nck_window_table NCK_ISA_NAME(nck_window_) = {
+    .f32 = {window_max_f32, window_max_lanes_f32, window_taps_f32, window_max_taps_f32},
+    .f64 = {window_max_f64, window_max_lanes_f64, window_taps_f64, window_max_taps_f64},
+    .average_lanes = window_average_lanes};

@@ -19,6 +19,8 @@ typedef struct nck_window_grid {
         /* acc[i] += sum over rows a < kh and columns t < kw of w[a*kw + t] * x[a*row + t*col + i], by fused      \
          * multiply-adds in that order */ \
         void (*taps)(T * acc, const T *x, int64_t row, int64_t col, const T *w, int64_t kh, int64_t kw, int64_t n); \
+        /* y[i] = the greatest x[a*row + t*col + i], a < kh and t < kw, both at least 1; a NaN gives NaN */         \
+        void (*max_taps)(T * y, const T *x, int64_t row, int64_t col, int64_t kh, int64_t kw, int64_t n);           \
     } nck_window_##S;
 NCK_WINDOW_UNIT(f32, float)
 NCK_WINDOW_UNIT(f64, double)
