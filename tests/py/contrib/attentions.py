@@ -198,6 +198,11 @@ def rotaries():
 KV, G, E = 2, 4, 16  # heads of keys, heads of queries, size of a head
 
 
+def fed(c, operands):
+    """The case with other operands, which random graphs have."""
+    return c._replace(inputs=list(operands))
+
+
 def keeps(c, P=5):
     """onnxruntime's results, with what the past holds behind the new keys: there onnxruntime has zeros, or, where
     past and present are one buffer, what was there."""
@@ -230,7 +235,7 @@ def group_queries():
     yield prompt("interleaved", more=[cos, sin], do_rotary=1, rotary_interleaved=1)
     yield prompt("packed_turned", qkv=(np.concatenate([q, k, v], -1), None, None), more=[cos, sin], do_rotary=1)
     c = prompt("positions", more=[cos, sin, np.int64([[2, 3, 4], [0, 1, 2]])], do_rotary=1)
-    yield c._replace(reference=lambda *operands, c=c: each_batch(c))
+    yield c._replace(reference=lambda *operands, c=c: each_batch(fed(c, operands)))
     yield prompt("scale", scale=0.2)
     yield prompt("softcap", softcap=0.4)
     for window in (1, 2, 9):
@@ -259,7 +264,7 @@ def group_queries():
     for name, lens, total, more, how in (("uneven", i(5, 3), 6, [], {}), ("room", i(3, 3), 4, [], {}),
                                          ("room_uneven", i(3, 1), 4, [cos, sin], {"do_rotary": 1})):
         c = case(f"step_{name}", op, [*one, *past, lens, np.int32(total), *more], outputs=3, **how, **base)
-        yield c._replace(reference=lambda *operands, c=c: keeps(c))
+        yield c._replace(reference=lambda *operands, c=c: keeps(fed(c, operands)))
     several = [x[:1] for x in (q, k, v, *past)]
     yield case("several", op, [*several, i(7), np.int32(8)], outputs=3, **base)
     for t in (np.float16, BF16):
@@ -282,7 +287,8 @@ def long_group_queries():
             f(B, 1, g * e), f(B, 1, kv * e), f(B, 1, kv * e), f(B, kv, P, e), f(B, kv, P, e), i(*lens),
             np.int32(max(lens) + 1)], outputs=3, num_heads=g, kv_num_heads=kv, types={1: np.float32, 2: np.float32},
             **more)
-        yield c if lens[0] == lens[1] else c._replace(reference=lambda *operands, c=c, P=P: keeps(c, P))
+        yield c if lens[0] == lens[1] else c._replace(
+            reference=lambda *operands, c=c, P=P: keeps(fed(c, operands), P))
 
 
 def coded_group_queries():
@@ -304,7 +310,7 @@ def coded_group_queries():
             yield case(f"{name}_prompt", op, [*prompt, *none, i(2, 2), np.int32(3), *[None] * 5, ks, vs], **quant)
             c = case(f"{name}_uneven", op, [*one, *past, i(5, 2), np.int32(6), cos, sin, None, f(B, 1, 1, 6), f(G),
                                             ks, vs], do_rotary=1, local_window_size=4, softcap=3.0, **quant)
-            yield c._replace(reference=lambda *operands, c=c: keeps(c))
+            yield c._replace(reference=lambda *operands, c=c: keeps(fed(c, operands)))
             several = [x[:1] for x in (*prompt, *past)]
             yield case(f"{name}_several", op, [*several, i(7), np.int32(8), *[None] * 5, ks, vs], **quant)
     half = [x.astype(np.float16) for x in one]
@@ -345,7 +351,7 @@ def windowed(c):
 
 
 def windowed_case(c):
-    return c._replace(reference=lambda *operands: windowed(c))
+    return c._replace(reference=lambda *operands: windowed(fed(c, operands)))
 
 
 def windowed_group_queries():

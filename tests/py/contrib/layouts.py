@@ -181,8 +181,12 @@ def experts():
     yield case("swiglu", "MoE", [x, router, *paired], **more)
     yield case("swiglu, limit", "MoE", [x, router, *paired], swiglu_limit=0.7, **more)
     turned = [np.concatenate([w[:, 0::2], w[:, 1::2]], 1) for w in paired[:2]]
+
+    def in_turn(x, router, w, b, *rest):
+        w, b = (np.stack([a[:, :inner], a[:, inner:]], 2).reshape(a.shape) for a in (w, b))
+        return by_onnxruntime(case("in turn", "MoE", [x, router, w, b, *rest], **more))
     yield case("swiglu, halves", "MoE", [x, router, *turned, *paired[2:]], **{**more, "swiglu_fusion": 2},
-               reference=lambda *_: by_onnxruntime(case("in turn", "MoE", [x, router, *paired], **more)))
+               reference=in_turn)
 
 
 CASES = [*rearranged(), *windows(), *products(), *tokens(), *images(), *experts()]
