@@ -80,6 +80,31 @@ def test_refusals(c, words):
         assert word in str(caught.value), f"'{word}' is not in: {caught.value}"
 
 
+@pytest.mark.parametrize("place, dims, words", [(4, (1, 2, 5, 3), ["values have 3 at dim 3", "expected 4"]),
+                                                (3, (1, 3, 5, 4), ["keys have 3 at dim 1", "expected 2"]),
+                                                (4, (1, 2, 3, 4), ["values have 3 at dim 2", "expected 5"]),
+                                                (2, (2, 1, 8), ["do not fit"])])
+def test_a_past_that_does_not_fit_is_refused_where_dims_are_symbols(place, dims, words):
+    import nacre
+    names = ["q", "k", "v", "past_k", "past_v", "last", "total"]
+    shapes = [(1, 1, 16), (1, 1, 8), (1, 1, 8), (1, 2, 5, 4), (1, 2, 5, 4)]
+    feeds = {n: np.ones(dims if i == place else s, np.float32) for i, (n, s) in enumerate(zip(names, shapes))}
+    feeds |= {"last": np.array([5], np.int32), "total": np.array(6, np.int32)}
+    ins = [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(x.dtype),
+                                              [f"{n}_{i}" for i in range(x.ndim)]) for n, x in feeds.items()]
+    node = onnx.helper.make_node("GroupQueryAttention", names, ["y", "keys", "values"], domain="com.microsoft",
+                                 name="it", num_heads=4, kv_num_heads=2)
+    outs = [onnx.helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in node.output]
+    graph = onnx.helper.make_graph([node], "g", ins, outs)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    session = nacre.InferenceSession(model.SerializeToString())
+    with pytest.raises(Exception) as caught:
+        session.run(None, feeds)
+    for word in words:
+        assert word in str(caught.value), f"'{word}' is not in: {caught.value}"
+
+
 # ---- cards against onnxruntime's schemas ----
 
 def option_of(p):

@@ -32,14 +32,41 @@ size_t nc_cached_workspace(const void *state, const nc_tensor *in, int n_in, con
     return nc_align64((size_t)B * sizeof(int64_t)) + nc_max_size(apart, joined);
 }
 
+static const nc_tensor *given(const nc_call *c, int i) {
+    return c->n_in > i && c->in[i]->data != NULL ? c->in[i] : NULL;
+}
+
+/* Caches of keys and values (B,heads,P,D), and a sink for each head. */
+static nc_code cached_check_past(const nc_call *c, const nc_cached *a) {
+    const nc_tensor *keys = given(c, PAST_K), *sink = given(c, SINK);
+    if ((keys == NULL) != (given(c, PAST_V) == NULL))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "keys and values of the past are given together");
+    for (int i = 0; i < 2 && keys != NULL; i++) {
+        const nc_tensor *past = c->in[PAST_K + i], *x = c->in[K + i];
+        int64_t want[4] = {x->dims[0], a->kv_heads, keys->dims[2], x->dims[2] / a->kv_heads};
+        for (int d = 0; d < 4; d++)
+            if (past->rank != 4 || past->dims[d] != want[d])
+                return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                                   "the past's %s have %lld at dim %d, expected %lld", i == 0 ? "keys" : "values",
+                                   (long long)(d < past->rank ? past->dims[d] : 0), d, (long long)want[d]);
+    }
+    if (sink != NULL && nc_tensor_numel(sink) != a->q_heads)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld sinks for %lld heads",
+                           (long long)nc_tensor_numel(sink), (long long)a->q_heads);
+    return NC_OK;
+}
+
 static nc_code cached_check(const nc_call *c, const nc_cached *a, int64_t T) {
     const nc_tensor *q = c->in[Q], *k = c->in[K], *v = c->in[V];
-    if (k->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] || v->dims[1] != q->dims[1] ||
-        k->dims[2] / a->kv_heads != q->dims[2] / a->q_heads)
+    if (k->dims[0] != q->dims[0] || v->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] ||
+        v->dims[1] != q->dims[1] || k->dims[2] / a->kv_heads != q->dims[2] / a->q_heads)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
-                           "queries %lld x %lld x %lld and keys %lld x %lld x %lld do not fit", (long long)q->dims[0],
-                           (long long)q->dims[1], (long long)q->dims[2], (long long)k->dims[0], (long long)k->dims[1],
-                           (long long)k->dims[2]);
+                           "queries %lld x %lld x %lld, keys %lld x %lld x %lld and values %lld x %lld x %lld do not "
+                           "fit",
+                           (long long)q->dims[0], (long long)q->dims[1], (long long)q->dims[2], (long long)k->dims[0],
+                           (long long)k->dims[1], (long long)k->dims[2], (long long)v->dims[0], (long long)v->dims[1],
+                           (long long)v->dims[2]);
+    NC_TRY(cached_check_past(c, a));
     if (nc_tensor_numel(c->in[STARTS]) != q->dims[0])
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld lengths for a batch of %lld",
                            (long long)nc_tensor_numel(c->in[STARTS]), (long long)q->dims[0]);
@@ -60,11 +87,6 @@ typedef struct cache {
     const char *past, *x;
     char *to;
 } cache;
-
-/* Of keys and of values. */
-typedef struct caches {
-    cache of[2];
-} caches;
 
 /* Rows [from, to) of head i, as far as they are among [lo, hi): those of x, which has row `at` first and rows `apart`
  * bytes apart, or zeros. */
@@ -104,16 +126,16 @@ static void write_head(void *ctx, int64_t i) {
     (void)write_rows(j, i, 0, j->T);
 }
 
-/* For nck_attn_args.bring. */
+/* For nck_attn_args.bring; ctx: the caches of keys and of values. */
 static int64_t bring_rows(void *ctx, int64_t b, int64_t kv, int64_t from, int64_t to) {
-    const caches *both = ctx;
-    int64_t i = b * both->of[0].heads + kv;
-    return nc_min64(write_rows(&both->of[0], i, from, to), write_rows(&both->of[1], i, from, to));
+    const cache *both = ctx;
+    int64_t i = b * both->heads + kv;
+    return nc_min64(write_rows(&both[0], i, from, to), write_rows(&both[1], i, from, to));
 }
 
 static cache cache_of(const nc_call *c, const nc_cached *a, int i, int64_t T) {
     const nc_tensor *x = c->in[K + i];
-    const nc_tensor *past = c->n_in > PAST_K + i && c->in[PAST_K + i]->data != NULL ? c->in[PAST_K + i] : NULL;
+    const nc_tensor *past = given(c, PAST_K + i);
     cache j = {.c = c, .heads = a->kv_heads, .S = x->dims[1], .T = T, .D = x->dims[2] / a->kv_heads, .x = x->data};
     if (past != NULL) j.P = past->dims[2], j.past = past->data;
     j.to = c->out[1 + i]->data;
@@ -164,7 +186,7 @@ nc_code nc_cached_run(const nc_call *c) {
     const nc_cached *a = c->state;
     const nc_tensor *q = c->in[Q];
     int64_t B = q->dims[0], S = q->dims[1], least = *(const int64_t *)c->in[TOTAL]->data, most = 0;
-    int64_t P = c->n_in > PAST_K && c->in[PAST_K]->data != NULL ? c->in[PAST_K]->dims[2] : 0, T = nc_max64(least, P);
+    int64_t P = given(c, PAST_K) != NULL ? c->in[PAST_K]->dims[2] : 0, T = nc_max64(least, P);
     int64_t *lens = c->workspace;
     NC_TRY(cached_check(c, a, T));
     for (int64_t b = 0; b < B; b++) {
@@ -186,14 +208,14 @@ nc_code nc_cached_run(const nc_call *c) {
                        .right = -1};
     g.qk = c->n_out > 3 ? c->out[3]->data : NULL;
     g.qk_stage = a->mode == 2 ? NCK_ATTN_SOFTMAX : NCK_ATTN_BIASED;
-    caches both = {.of = {cache_of(c, a, 0, T), cache_of(c, a, 1, T)}};
+    cache both[2] = {cache_of(c, a, 0, T), cache_of(c, a, 1, T)};
     bool apart = S == 1 && nc_tensor_numel(q) > 0; /* each head of the caches is read by one item */
-    for (int i = 0; i < 2 && !apart; i++) write_cache(&both.of[i]);
+    for (int i = 0; i < 2 && !apart; i++) write_cache(&both[i]);
     if (nc_tensor_numel(q) == 0) return NC_OK;
-    g.k = cache_operand(&both.of[0], both.of[0].to, T), g.v = cache_operand(&both.of[1], both.of[1].to, T);
-    g.past_k = cache_operand(&both.of[0], both.of[0].past, P);
-    g.past_v = cache_operand(&both.of[1], both.of[1].past, P);
-    if (apart) g.bring = bring_rows, g.ctx = &both;
+    g.k = cache_operand(&both[0], both[0].to, T), g.v = cache_operand(&both[1], both[1].to, T);
+    g.past_k = cache_operand(&both[0], both[0].past, P);
+    g.past_v = cache_operand(&both[1], both[1].past, P);
+    if (apart) g.bring = bring_rows, g.ctx = both;
     g.T = g.qk != NULL ? T : most;
     g.scale = a->scale != 0 ? a->scale : 1 / sqrt((double)g.D);
     g.q = (nck_attn_operand){q->data, S * q->dims[2], g.D, q->dims[2], 1};
