@@ -1,7 +1,6 @@
 /* cpu/tile_own.c: a tile program that is one word over tensors that need no wider type than their own: logic of bools,
- * sums and products of 32 bits, comparisons. As tiles of int64 or float they would be two
- * to eight times as large. Operands are dense or one element; everything else is tile.c's, and the results are the
- * same. */
+ * sums and products of 32 bits, comparisons. As tiles of int64 or float they would be two to eight times as large.
+ * Operands are dense or one element; everything else is tile.c's, and the results are the same. */
 #include "kernels/cpu/tile_table.h"
 
 #include "base/intmath.h"

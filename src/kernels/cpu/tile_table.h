@@ -58,6 +58,6 @@ bool nck_tile_run_small(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor 
 
 /* tile_own.c: the same, where a program is one word over tensors that need no wider type than their own. */
 bool nck_tile_run_own(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel,
-                       nc_pool *pool);
+                      nc_pool *pool);
 
 #endif

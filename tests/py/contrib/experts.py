@@ -114,32 +114,40 @@ def float_experts(x, router, width, inner, n):
     biases = [f(n, inner), f(n, width)]
     sizes = ((inner, width), (width, inner))
 
-    def run(x, router, w1, w2):
-        return mixed(x, router, w1, biases[0], w2, biases[1], gates=chosen(router), act=lambda h, _: np.maximum(h, 0))
+    def run(x, router, w1, b1, w2, b2):
+        return mixed(x, router, w1, b1, w2, b2, gates=chosen(router), act=lambda h, _: np.maximum(h, 0))
+
+    def in_squares(w, s):
+        return w.astype(np.float64) * np.repeat(np.repeat(s, 20, 1), 20, 2)[:, :w.shape[1], :w.shape[2]]
+
+    def times(w, s):
+        return w.astype(np.float64) * s[:, None, None]
     E4, E8 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
     weights = [f(n, N, K).astype(E4) for N, K in sizes]
     scales = [f(n, -(-N // 20), -(-K // 20), lo=0.1, hi=0.2) for N, K in sizes]
-    spread = [np.repeat(np.repeat(s, 20, 1), 20, 2)[:, :N, :K] for s, (N, K) in zip(scales, sizes)]
     yield case("fp8 in squares", "QMoE", [x, router, weights[0], scales[0], biases[0], weights[1], scales[1],
                                           biases[1]], k=2, quant_type="fp8", block_size=20, tolerance="recurrent_f32",
-               reference=lambda *_: run(x, router, *(w.astype(np.float64) * s for w, s in zip(weights, spread))))
+               reference=lambda x, router, w1, s1, b1, w2, s2, b2: run(x, router, in_squares(w1, s1), b1,
+                                                                       in_squares(w2, s2), b2))
     whole = [f(n, lo=0.1, hi=0.2) for _ in range(2)]
     yield case("fp8", "QMoE", [x, router, weights[0], None, biases[0], weights[1], None, biases[1], *[None] * 7,
                                *whole], k=2, quant_type="fp8", tolerance="recurrent_f32",
-               reference=lambda *_: run(x, router, *(w.astype(np.float64) * s[:, None, None]
-                                                     for w, s in zip(weights, whole))))
+               reference=lambda x, router, w1, _, b1, w2, __, b2, *rest: run(x, router, times(w1, rest[-2]), b1,
+                                                                             times(w2, rest[-1]), b2))
     packed = [i32(256, n, N, K // 2).astype(np.uint8) for N, K in ((inner, width), (width, 64))]
     wide = [f(n, 64), f(n, width)]
     packed[0] = i32(256, n, 64, width // 2).astype(np.uint8)
-    numbers = [table[np.stack([p & 15, p >> 4], -1).reshape(*p.shape[:2], -1)] for p in packed]
+
+    def by_steps(p, s, block):
+        numbers = table[np.stack([p & 15, p >> 4], -1).reshape(*p.shape[:2], -1)]
+        return numbers * np.repeat(s.astype(np.float64), block, 2)
     for name, t, block in (("fp4", E8, 32), ("nvfp4", E4, 16)):
-        steps = [f(n, w.shape[1], w.shape[2] // block, lo=0.1, hi=0.4).astype(t) for w in numbers]
-        full = [w * np.repeat(s.astype(np.float64), block, 2) * g[:, None, None]
-                for w, s, g in zip(numbers, steps, whole)]
+        steps = [f(n, w.shape[1], 2 * w.shape[2] // block, lo=0.1, hi=0.4).astype(t) for w in packed]
         yield case(name, "QMoE", [x, router, packed[0], steps[0], wide[0], packed[1], steps[1], wide[1], *[None] * 7,
                                   *whole], k=2, quant_type=name, tolerance="recurrent_f32",
-                   reference=lambda *_, full=full: mixed(x, router, full[0], wide[0], full[1], wide[1],
-                                                         gates=chosen(router), act=lambda h, _: np.maximum(h, 0)))
+                   reference=lambda x, router, w1, s1, b1, w2, s2, b2, *rest, block=block: run(
+                       x, router, times(by_steps(w1, s1, block), rest[-2]), b1,
+                       times(by_steps(w2, s2, block), rest[-1]), b2))
 
 
 CASES = [*experts_apart(), *coded_experts()]

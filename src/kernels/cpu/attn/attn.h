@@ -3,8 +3,8 @@
  * B batches, Hq query heads sharing Hkv key heads in order, S queries, T keys, D and Dv columns. The bias is -inf
  * where a key may not be seen, else the mask's element; a query that sees no key gives a row of zeros. Scores of
  * NCK_ATTN_ROWS queries of one head with a block of keys are held at a time. Accumulation: in the element type by
- * kernels/cpu/gemm and kernels/cpu/reduce, joined block by block; bits depend on S (one query or more) and T, not on
- * threads. */
+ * kernels/cpu/gemm and kernels/cpu/reduce, joined block by block; bits depend on S (a few queries or more), T and, of
+ * few queries, the ISA, not on threads. */
 #ifndef NCK_ATTN_H
 #define NCK_ATTN_H
 

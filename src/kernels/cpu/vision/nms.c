@@ -2,8 +2,6 @@
  * more of them are put in order than are looked at; those that stay are kept ready for the next ones. */
 #include "kernels/cpu/vision/sample.h"
 
-#include "base/intmath.h"
-
 typedef struct box {
     float lo[2], hi[2], area;
 } box;
