@@ -25,14 +25,14 @@ enum {
     SPAN_CUTS = 32,    /* most cuts of K packed at once */
     LEAST_CUTS = 4,    /* so many at least, where fewer let a block have more of the rows or columns */
     A_BLOCK = 1 << 20, /* most elements of A and B packed at once */
-    B_BLOCK = 1 << 21,
+    B_BLOCK = 9 << 18,
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
     WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     LINE_WORK = 1 << 16, /* and of one row, which has as many weights to read */
     ITEMS = 4,           /* for each thread */
-    PACK_PANELS = 4,     /* panels of a packing item */
+    PACK_PANELS = 8,     /* panels of a packing item; half as many, where threads would have less than two items */
     PACK_TERMS = 8,      /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
     NEAR = 1 << 16,      /* bytes of panels that are packed one by one: all of their rows are at hand */
     GROUP = 4,           /* panels of B that a tile packs together */
@@ -58,6 +58,7 @@ typedef struct gemm_run {
     int64_t p0, panels;   /* column panels at hand */
     int64_t cut0, n_cuts; /* cuts of K at hand */
     int64_t k0, span;     /* their terms */
+    int64_t pack_panels;  /* of a packing item */
     int64_t n_pack_a;     /* packing items of A; those of B follow */
     int64_t n_row_tiles, n_column_tiles;
 } gemm_run;
@@ -152,21 +153,24 @@ void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t
 
 static void gemm_pack_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
+    int64_t n = r->pack_panels;
     if (item < r->n_pack_a) {
-        gemm_pack_a(r, item * PACK_PANELS, nc_min64((item + 1) * PACK_PANELS, r->row_panels));
+        gemm_pack_a(r, item * n, nc_min64((item + 1) * n, r->row_panels));
         return;
     }
-    item -= r->n_pack_a;
-    int64_t p = item * PACK_PANELS;
-    gemm_pack_panels(r->g, r->u, (int64_t)r->es, r->k0, r->span, r->p0 + p, nc_min64(PACK_PANELS, r->panels - p),
+    int64_t p = (item - r->n_pack_a) * n;
+    gemm_pack_panels(r->g, r->u, (int64_t)r->es, r->k0, r->span, r->p0 + p, nc_min64(n, r->panels - p),
                      r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
 }
 
 /* Rows of a panel of packed B. */
 static int64_t gemm_packed_k(const nck_gemm_args *g) { return g->b_packed_k > 0 ? g->b_packed_k : g->K; }
 
-static const char *gemm_packed_at(const gemm_run *r, int64_t p, int64_t k) {
-    return (const char *)r->g->b_packed + (p * gemm_packed_k(r->g) + k) * r->u->nr * (int64_t)r->es;
+/* Where the terms from k on of panel p are, of a B that was packed before or for the block at hand. */
+static const char *gemm_panel_at(const gemm_run *r, int64_t p, int64_t k) {
+    int64_t nr = r->u->nr, es = (int64_t)r->es;
+    if (r->g->b_packed) return (const char *)r->g->b_packed + (p * gemm_packed_k(r->g) + k) * nr * es;
+    return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
 }
 
 static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
@@ -183,10 +187,9 @@ static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_
     int64_t nr = r->u->nr, es = (int64_t)r->es;
     bool in_place = gemm_in_place(r, p);
     *ldb = in_place ? g->b_rs : nr;
-    if (g->b_packed) return gemm_packed_at(r, p, k);
     if (in_place) return (const char *)g->b + (k * g->b_rs + p * nr) * es;
     if (r->tile_packs_b) return gemm_own_panels(r) + (p - p0) * kc * nr * es;
-    return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
+    return gemm_panel_at(r, p, k);
 }
 
 /* The sums of `rows` rows and one panel of columns, or of one row and some panels. */
@@ -336,11 +339,11 @@ static void gemm_after(const nck_gemm_args *g, int64_t i, int64_t rows, int64_t 
 
 /* What a tile of the panels [p0, p1) reads after the cut [k, k + kc) of panel p of packed B: the same cut of the next
  * panel, after the last one the next cut of the first; after the last cut the next tile's first panel. Where there is
- * none, and for a B that was packed just now, what is near anyway: asking for pages that do not exist is slow. */
-static const char *gemm_packed_next(const gemm_run *r, int64_t p, int64_t p0, int64_t p1, int64_t k, int64_t kc) {
-    if (p + 1 < p1) return gemm_packed_at(r, p + 1, k);
-    if (k + kc < r->k0 + r->span) return gemm_packed_at(r, p0, k + kc);
-    return p1 * r->u->nr < r->g->N ? gemm_packed_at(r, p1, r->k0) : r->a_pack;
+ * none what is near anyway: asking for pages that do not exist is slow. */
+static const char *gemm_next_panel(const gemm_run *r, int64_t p, int64_t p0, int64_t p1, int64_t k, int64_t kc) {
+    if (p + 1 < p1) return gemm_panel_at(r, p + 1, k);
+    if (k + kc < r->k0 + r->span) return gemm_panel_at(r, p0, k + kc);
+    return p1 < r->p0 + r->panels ? gemm_panel_at(r, p1, r->k0) : r->a_pack;
 }
 
 /* Where tiles go through rows of A as they lie, packed or not: those of the next tile, asked for at the end. */
@@ -357,7 +360,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
     gemm_tile_rows t = {.n = q1 - q0};
     int64_t first = p0;
-    bool asks = r->g->b_packed && (row_tile == 0 || !r->u->asks_once);
+    bool asks = !r->tile_packs_b && (row_tile == 0 || !r->u->asks_once);
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
     if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
@@ -369,7 +372,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            const char *next = asks ? gemm_packed_next(r, p, p0, p1, k, kc) : r->a_pack;
+            const char *next = asks ? gemm_next_panel(r, p, p0, p1, k, kc) : r->a_pack;
             bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts &&
                              r->i0 + t.at[t.n] < r->g->M;
             if (rows_next) next = gemm_next_rows(r, &t);
@@ -411,8 +414,9 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
     gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
     r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, r->u, r->es);
-    r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, PACK_PANELS);
-    nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, PACK_PANELS) : 0), gemm_pack_item, r);
+    r->pack_panels = r->panels < 2 * PACK_PANELS * nc_pool_threads(pool) ? PACK_PANELS / 2 : PACK_PANELS;
+    r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, r->pack_panels);
+    nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, r->pack_panels) : 0), gemm_pack_item, r);
     nc_parallel_upto(pool, r->tile_packs_b ? LANES : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);
 }
 
