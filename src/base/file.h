@@ -13,7 +13,7 @@ typedef struct nc_mapping {
     bool copied; /* pages that are forgotten do not come back */
 } nc_mapping;
 
-/* Read-only. Up to 16 MiB the bytes are copied, so that the file may change; above that they are mapped. */
+/* Read-only. Up to 8 MiB the bytes are copied, so that the file may change; above that they are mapped. */
 NC_MUST nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out);
 void nc_file_unmap(nc_mapping *m);
 /* Bytes of a mapping that will hardly be read again: their whole pages leave the process and come back from the file

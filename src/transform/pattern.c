@@ -206,8 +206,9 @@ static op_name read_op(const char *s, size_t n) {
 /* Most names differ in their first letter. */
 static bool is_op(const nc_node *n, const op_name *op) {
     const char *domain = n->card->domain != NULL ? n->card->domain : "";
-    return strncmp(n->card->name, op->name, op->n) == 0 && n->card->name[op->n] == '\0' &&
-           strncmp(domain, op->domain, op->n_domain) == 0 && domain[op->n_domain] == '\0';
+    return n->card->name[0] == op->name[0] && strncmp(n->card->name, op->name, op->n) == 0 &&
+           n->card->name[op->n] == '\0' && strncmp(domain, op->domain, op->n_domain) == 0 &&
+           domain[op->n_domain] == '\0';
 }
 
 /* The op in which a match of the text ends, so that other nodes need not be looked at; false: one of several. */

@@ -89,23 +89,22 @@ static int phase_of(const nc_model *m, const nc_transform_options *o) {
     return BEFORE | (o->trains ? TRAINED : m->infers_only ? INFER : 0);
 }
 
+static bool is_on(int k, int phase, const nc_transform_options *o) {
+    return passes[k].level <= o->level && (passes[k].phase & phase) && !is_in(passes[k].name, o->off, o->n_off);
+}
+
+/* Round by round, until each pass has found nothing to do since the last change. */
 nc_code nc_transform(nc_work *w, nc_model *m, const nc_transform_options *o) {
-    int phase = phase_of(m, o);
-    int total[N_PASSES] = {0}, changed = 1;
+    int phase = phase_of(m, o), total[N_PASSES] = {0}, in_vain = 0;
     NC_TRY(check_names(w, o->off, o->n_off));
     if (o->rules != NULL) NC_TRY(nc_rules_check(w, m, o->rules));
-    for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
-        changed = 0;
-        for (int k = 0; k < N_PASSES; k++) {
-            int n = 0;
-            if (passes[k].level > o->level || !(passes[k].phase & phase) || is_in(passes[k].name, o->off, o->n_off))
-                continue;
-            nc_pass run = o->newer ? passes[k].newer : passes[k].run;
-            NC_TRY(over_graphs(w, m->main, run, o->rules, &n));
-            if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-            total[k] += n;
-            changed += n;
-        }
+    for (int i = 0; i < MAX_ROUNDS * N_PASSES && in_vain < N_PASSES; i++) {
+        int k = i % N_PASSES, n = 0;
+        if (is_on(k, phase, o))
+            NC_TRY(over_graphs(w, m->main, o->newer ? passes[k].newer : passes[k].run, o->rules, &n));
+        if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+        total[k] += n;
+        in_vain = n > 0 ? 0 : in_vain + 1;
     }
     for (int k = 0; k < N_PASSES; k++)
         if (total[k] > 0) nc_log(NC_LOG_INFO, "transform: %s changed %d", passes[k].name, total[k]);

@@ -94,23 +94,29 @@ static bool merge(nc_node *first, nc_node *n) {
     return used;
 }
 
+/* n's outputs by those of an earlier node with the same key, or n is the first. */
+static nc_code merge_or_note(nc_work *w, nc_map *seen, const nc_text *key, nc_node *n, int *n_changes) {
+    nc_node *first = key->failed ? NULL : nc_map_get_bytes(seen, key->s, key->n);
+    if (first != NULL) {
+        *n_changes += merge(first, n);
+        return NC_OK;
+    }
+    char *kept = key->failed ? NULL : nc_arena_copy(&w->scratch, key->s, key->n);
+    if (kept == NULL || !nc_map_put_bytes(seen, kept, key->n, n)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
 nc_code nc_pass_common_subexpressions(nc_work *w, nc_graph *g, int *n_changes) {
     nc_map seen;
+    nc_text key = {0};
+    nc_code code = NC_OK;
     nc_map_init(&seen, &w->scratch);
-    for (nc_node *n = g->first; n != NULL; n = n->next) {
+    for (nc_node *n = g->first; n != NULL && code == NC_OK; n = n->next) {
         if (!can_merge(n)) continue;
-        nc_text key = {0};
+        key.n = 0;
         make_key(&key, n);
-        nc_node *first = key.failed ? NULL : nc_map_get_bytes(&seen, key.s, key.n);
-        bool ok = !key.failed;
-        if (ok && first != NULL) {
-            *n_changes += merge(first, n);
-        } else if (ok) {
-            char *kept = nc_arena_copy(&w->scratch, key.s, key.n);
-            ok = kept != NULL && nc_map_put_bytes(&seen, kept, key.n, n);
-        }
-        nc_text_release(&key);
-        if (!ok) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+        code = merge_or_note(w, &seen, &key, n, n_changes);
     }
-    return NC_OK;
+    nc_text_release(&key);
+    return code;
 }

@@ -127,17 +127,22 @@ static nc_value *weights_of(const site *s, const bool *marked) {
     size_t each = nc_dtype_bytes(w->dtype), at = 0;
     for (int i = 0; i < s->n; i++) width += marked[i] ? s->parts[i].channels : 0;
     for (int i = 0; i < w->rank; i++) dims[i] = i == 1 ? width : w->dims[i];
-    char *data = nc_arena_array(&s->w->scratch, (size_t)(s->K * width), each);
-    if (data == NULL) return NULL;
+    nc_literal lit = {.dtype = w->dtype, .rank = w->rank, .dims = dims, .n = s->K * width};
+    lit.bytes = (size_t)lit.n * each;
+    lit.keeps = nc_buffer_host(lit.bytes);
+    if (lit.keeps == NULL) return NULL;
+    lit.data = lit.keeps->ptr;
     for (int64_t k = 0; k < s->K; k++)
         for (int i = 0; i < s->n; i++) {
             if (!marked[i]) continue;
             size_t bytes = (size_t)s->parts[i].channels * each;
-            memcpy(data + at, (const char *)w->data + (size_t)(k * C + s->parts[i].from) * each, bytes);
+            memcpy((char *)lit.keeps->ptr + at, (const char *)w->data + (size_t)(k * C + s->parts[i].from) * each,
+                   bytes);
             at += bytes;
         }
-    const nc_literal *lit = nc_edit_literal(s->conv->graph->model, w->dtype, w->rank, dims, data);
-    return lit != NULL ? nc_edit_const(s->conv->graph, NULL, lit) : NULL;
+    nc_value *made = nc_edit_const(s->conv->graph, NULL, &lit);
+    nc_buffer_unref(lit.keeps);
+    return made;
 }
 
 static nc_value *conv_of(const site *s, nc_value *x, const bool *marked, bool with_bias) {
