@@ -160,11 +160,13 @@ static size_t tables_bytes(const nc_tensor *x, const nc_tensor *y) {
     return n;
 }
 
-/* Tables; x and y in the working type; two buffers for the passes. */
+/* Tables; x and y in the working type where they have another; two buffers for the passes. */
 static size_t bytes_needed(const nc_tensor *x, const nc_tensor *y) {
-    size_t elem = nc_dtype_bytes(work_type(x->dtype));
-    return tables_bytes(x, y) + nc_align64((size_t)nc_tensor_numel(x) * elem) +
-           nc_align64((size_t)nc_tensor_numel(y) * elem) + 2 * (size_t)nck_resize_buffer(x, y) * elem;
+    nc_dtype t = work_type(x->dtype);
+    size_t elem = nc_dtype_bytes(t), bytes = tables_bytes(x, y);
+    if (t != x->dtype)
+        bytes += nc_align64((size_t)nc_tensor_numel(x) * elem) + nc_align64((size_t)nc_tensor_numel(y) * elem);
+    return bytes + 2 * (size_t)nck_resize_buffer(x, y) * elem;
 }
 
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

@@ -7,15 +7,68 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096, TERMS = 4 /* elements of work that a result costs */, PICK_BYTES = 65536 /* of an item */ };
+enum {
+    BLOCK = 4096,
+    TERMS = 4,         /* elements of work that a result costs */
+    SLICES = 4,        /* for each thread */
+    PICK_BYTES = 65536 /* of an item */
+};
 
 typedef struct resize_pass {
     const nck_resize_axis *a;
     nc_dtype type;
     int64_t outer, inner, cuts; /* an item is one outer line and one of `cuts` pieces of the inner ones */
+    int64_t times; /* the line grows to twice, four or eight times its length, its taps with it; 0: otherwise */
     const void *x;
     void *y;
 } resize_pass;
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Do the taps of every place but the first and last move on by one from place to place? */
+static int64_t resize_times(const nck_resize_axis *a) {
+    int64_t times = a->in > 0 && a->out % a->in == 0 ? a->out / a->in : 0;
+    if (a->taps != 2 || (times != 2 && times != 4 && times != 8)) return 0;
+    for (int64_t i = 4 * times; i < 2 * (a->out - times); i++)
+        if (a->index[i] != a->index[i - 2 * times] + 1 || a->weight[i] != a->weight[i - 2 * times]) return 0;
+    return times;
+}
+
+/* n results for each of four places: v[q][i] is result q of place i. */
+static void resize_put(const four *v, int n, float *y, int64_t times) {
+    four a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), b = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
+    if (n == 2) {
+        *(four *)(void *)y = a, *(four *)(void *)(y + 4) = b;
+        return;
+    }
+    four c = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5), d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+    *(four *)(void *)y = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    *(four *)(void *)(y + times) = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    *(four *)(void *)(y + 2 * times) = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    *(four *)(void *)(y + 3 * times) = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* A line that grows by p->times, from its second place on, four at a time; returns the first result that is left. */
+static int64_t resize_grown(const resize_pass *p, const float *x, float *y) {
+    int64_t times = p->times, j = 1, from[16];
+    int n = times == 2 ? 2 : 4;
+    float w[16];
+    for (int64_t i = 0; i < 2 * times; i++) {
+        from[i] = p->a->index[2 * times + i] - 1;
+        w[i] = (float)p->a->weight[2 * times + i];
+    }
+    for (; j + 4 < p->a->in; j += 4)
+        for (int64_t q = 0; q < times; q += n) {
+            four v[4];
+            for (int r = 0; r < n; r++) {
+                const int64_t *at = from + 2 * (q + r);
+                const four *x0 = (const void *)(x + j + at[0]), *x1 = (const void *)(x + j + at[1]);
+                v[r] = w[2 * (q + r)] * *x0 + w[2 * (q + r) + 1] * *x1;
+            }
+            resize_put(v, n, y + times * j + q, times);
+        }
+    return times * j;
+}
 
 #define TEXT "kernels/cpu/vision/resize_rows.inc"
 #include "kernels/cpu/per_float.inc"
@@ -48,24 +101,59 @@ int64_t nck_resize_buffer(const nc_tensor *x, const nc_tensor *y) {
     return n;
 }
 
+/* The passes over a tensor, each from where the one before it wrote to. */
+typedef struct resize_work {
+    resize_pass pass[NC_MAX_RANK];
+    int n;
+    int64_t slices; /* of the axes before the first that is resized: no pass mixes them */
+    void (*item)(void *, int64_t);
+} resize_work;
+
+/* One slice through all passes: what a pass has written is still near. */
+static void resize_slice_item(void *ctx, int64_t slice) {
+    const resize_work *w = ctx;
+    for (int k = 0; k < w->n; k++) {
+        const resize_pass *p = &w->pass[k];
+        int64_t items = p->outer / w->slices * p->cuts;
+        for (int64_t i = slice * items; i < (slice + 1) * items; i++) w->item((void *)(uintptr_t)p, i);
+    }
+}
+
 /* Inner axes first: an axis that grows is worked on when the others are still small. */
+static void resize_plan_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, char *buffer,
+                               resize_work *w) {
+    size_t size = (size_t)nck_resize_buffer(x, y) * nc_dtype_bytes(x->dtype);
+    const void *from = x->data;
+    w->n = n, w->slices = 1;
+    for (int d = 0; d < axes[0].axis; d++) w->slices *= x->dims[d];
+    for (int k = n - 1, step = 0; k >= 0; k--, step++) {
+        resize_pass *p = &w->pass[step];
+        *p = (resize_pass){.a = &axes[k], .type = x->dtype, .outer = 1, .inner = 1, .x = from};
+        for (int d = 0; d < axes[k].axis; d++) p->outer *= x->dims[d];
+        for (int d = axes[k].axis + 1; d < y->rank; d++) p->inner *= y->dims[d];
+        p->y = k == 0 ? y->data : buffer + (size_t)(step % 2) * size;
+        p->times = p->inner == 1 && p->type == NC_FLOAT ? resize_times(p->a) : 0;
+        p->cuts = p->inner > BLOCK ? nc_ceil_div(p->inner, BLOCK) : 1;
+        from = p->y;
+    }
+}
+
+/* Slice by slice where there are enough of them, else pass by pass. */
 static void resize_run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, char *buffer,
                               void (*item)(void *, int64_t), nc_pool *pool) {
-    int64_t dims[NC_MAX_RANK], size = nck_resize_buffer(x, y);
-    size_t bytes = nc_dtype_bytes(x->dtype);
-    const void *from = x->data;
-    memcpy(dims, x->dims, sizeof dims);
+    resize_work w = {.item = item};
     if (nc_tensor_numel(y) == 0) return;
-    if (n == 0) memcpy(y->data, x->data, (size_t)nc_tensor_numel(x) * bytes);
-    for (int k = n - 1, step = 0; k >= 0; k--, step++) {
-        resize_pass p = {.a = &axes[k], .type = x->dtype, .outer = 1, .inner = 1, .cuts = 1, .x = from};
-        for (int d = 0; d < x->rank; d++) *(d < axes[k].axis ? &p.outer : &p.inner) *= d == axes[k].axis ? 1 : dims[d];
-        dims[axes[k].axis] = y->dims[axes[k].axis];
-        p.y = k == 0 ? y->data : buffer + (size_t)(step % 2) * (size_t)size * bytes;
-        p.cuts = p.inner > BLOCK ? nc_ceil_div(p.inner, BLOCK) : 1;
-        nc_parallel(nc_pool_for(pool, p.outer * p.inner * dims[axes[k].axis] * TERMS), p.outer * p.cuts, item, &p);
-        from = p.y;
+    if (n == 0) {
+        memcpy(y->data, x->data, (size_t)nc_tensor_numel(x) * nc_dtype_bytes(x->dtype));
+        return;
     }
+    resize_plan_passes(x, axes, n, y, buffer, &w);
+    nc_pool *wanted = nc_pool_for(pool, nc_tensor_numel(y) * n * TERMS);
+    if (w.slices >= SLICES * nc_pool_threads(wanted)) {
+        nc_parallel(wanted, w.slices, resize_slice_item, &w);
+        return;
+    }
+    for (int k = 0; k < n; k++) nc_parallel(wanted, w.pass[k].outer * w.pass[k].cuts, item, &w.pass[k]);
 }
 
 void nck_resize(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, void *buffer,
@@ -89,8 +177,32 @@ typedef struct picks {
     int rank;
     const nck_resize_axis *of[NC_MAX_RANK]; /* NULL: the axis stays */
     int64_t strides[NC_MAX_RANK], rows, per_item;
+    int64_t times; /* every element of a row stands so many times, one after the other; 0: otherwise */
     size_t bytes;
 } picks;
+
+static int64_t pick_times(const nck_resize_axis *a) {
+    int64_t times = a != NULL && a->in > 0 && a->out % a->in == 0 ? a->out / a->in : 0;
+    for (int64_t i = 0; times > 0 && i < a->out; i++)
+        if (a->index[i] != i / times) return 0;
+    return times;
+}
+
+/* Elements of four bytes, each `times` times. */
+static void pick_again(const uint32_t *x, uint32_t *y, int64_t in, int64_t times) {
+    typedef uint32_t words __attribute__((vector_size(16), aligned(4), may_alias));
+    int64_t j = 0;
+    for (; times == 2 && j + 4 <= in; j += 4, y += 8) {
+        words v = *(const words *)(const void *)(x + j);
+        *(words *)(void *)y = __builtin_shufflevector(v, v, 0, 0, 1, 1);
+        *(words *)(void *)(y + 4) = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+    }
+    for (; j < in; j++, y += times) {
+        int64_t q = 0;
+        for (; q + 4 <= times; q += 4) *(words *)(void *)(y + q) = (words){x[j], x[j], x[j], x[j]};
+        for (; q < times; q++) y[q] = x[j];
+    }
+}
 
 static int64_t resize_row_source(const picks *p, int64_t row) {
     int64_t offset = 0;
@@ -104,7 +216,9 @@ static int64_t resize_row_source(const picks *p, int64_t row) {
 
 static void pick_row(const picks *p, const char *x, char *y, const nck_resize_axis *a) {
     size_t b = p->bytes;
-    if (b == 4)
+    if (b == 4 && p->times > 0)
+        pick_again((const void *)x, (void *)y, a->in, p->times);
+    else if (b == 4)
         for (int64_t i = 0; i < a->out; i++)
             ((uint32_t *)(void *)y)[i] = ((const uint32_t *)(const void *)x)[a->index[i]];
     else if (b == 1)
@@ -150,6 +264,7 @@ void nck_resize_nearest(const nc_tensor *x, const nck_resize_axis *axes, int n, 
         total /= y->dims[p.rank - 1];
     }
     nc_dense_strides(x->dims, p.rank, p.strides);
+    p.times = p.bytes == 4 ? pick_times(p.of[p.rank - 1]) : 0;
     p.rows = total / y->dims[p.rank - 1];
     p.per_item = 1 + PICK_BYTES / (y->dims[p.rank - 1] * (int64_t)p.bytes);
     nc_parallel(pool, nc_ceil_div(p.rows, p.per_item), pick_item, &p);
