@@ -37,6 +37,8 @@ enum {
     NEAR = 1 << 16,      /* bytes of panels that are packed one by one: all of their rows are at hand */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
+    FEW = 4,             /* a product with so many times fewer columns than a panel has is turned, where it has */
+    TURN_TERMS = 128,    /* so many terms, or one column: results go to places that lie apart */
     LINE = 64,           /* bytes of the cache */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
@@ -61,6 +63,7 @@ typedef struct gemm_run {
     int64_t pack_panels;  /* of a packing item */
     int64_t n_pack_a;     /* packing items of A; those of B follow */
     int64_t n_row_tiles, n_column_tiles;
+    int lanes; /* most threads where tiles pack B */
 } gemm_run;
 
 static const nck_gemm_unit *gemm_unit_for(nc_dtype type) {
@@ -417,7 +420,7 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
     r->pack_panels = r->panels < 2 * PACK_PANELS * nc_pool_threads(pool) ? PACK_PANELS / 2 : PACK_PANELS;
     r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, r->pack_panels);
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, r->pack_panels) : 0), gemm_pack_item, r);
-    nc_parallel_upto(pool, r->tile_packs_b ? LANES : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);
+    nc_parallel_upto(pool, r->tile_packs_b ? r->lanes : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);
 }
 
 /* K == 0. alpha is put aside: infinite, it would make a NaN of the empty sum. */
@@ -455,9 +458,42 @@ static bool gemm_is_within(const nck_gemm_args *g, int64_t work) {
     return g->M <= work && g->N <= work && g->K <= work && g->M * g->N <= work && g->M * g->N * g->K <= work;
 }
 
+/* A product of few columns fills a panel badly, and is turned: its columns become rows. Each element has the same terms
+ * in the same order. What the formulas behind it read must lie as their runs take it. */
+static bool gemm_may_turn(const nck_gemm_args *g, const nck_gemm_unit *u) {
+    if (g->N * FEW > u->nr || g->M <= u->nr || (g->N > 1 && g->K < TURN_TERMS)) return false;
+    if (g->after && (g->N > 1 || g->c_rs != 1)) return false;
+    for (int k = 1; g->after && k < g->after->prog->n_in; k++)
+        if (g->after->in[k].rs != 0 && g->after->in[k].rs != 1) return false;
+    return true;
+}
+
+static void gemm_turn(const nck_gemm_args *g, const nck_gemm_unit *u, nck_gemm_args *t, nck_gemm_after *after) {
+    *t = *g;
+    t->M = g->N, t->N = g->M;
+    t->a = g->b_packed ? g->b_packed : g->b;
+    t->a_rs = g->b_packed ? 1 : g->b_cs, t->a_cs = g->b_packed ? u->nr : g->b_rs;
+    t->b = g->a, t->b_rs = g->a_cs, t->b_cs = g->a_rs, t->b_packed = NULL;
+    t->c_rs = g->c_cs, t->c_cs = g->c_rs;
+    t->bias_rs = g->bias_cs, t->bias_cs = g->bias_rs;
+    if (g->after == NULL) return;
+    *after = *g->after;
+    t->after = after;
+    for (int k = 1; k < after->prog->n_in; k++)
+        after->in[k].rs = g->after->in[k].cs, after->in[k].cs = g->after->in[k].rs;
+}
+
+/* How many threads have room for panels of their own where the rows of a product would be packed; 0: none. */
+static int gemm_lanes_in_a(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es) {
+    int64_t room = (int64_t)(gemm_a_bytes(es, g->M, g->K) - gemm_a_bytes(es, g->N, g->K));
+    return (int)nc_min64(LANES, room / (gemm_lane_room(u, g->M, g->K) * (int64_t)es));
+}
+
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
     const nck_gemm_unit *u = gemm_unit_for(g->type);
-    gemm_run r = {.g = g, .u = u, .es = nc_dtype_bytes(g->type), .a_pack = workspace};
+    nck_gemm_args turned;
+    nck_gemm_after after;
+    gemm_run r = {.g = g, .u = u, .es = nc_dtype_bytes(g->type), .a_pack = workspace, .lanes = LANES};
     if (g->M <= 0 || g->N <= 0) return;
     if (g->K <= 0) {
         gemm_scale_only(g, u);
@@ -471,6 +507,11 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         return;
     }
     if (gemm_is_within(g, ALONE_WORK)) pool = NULL;
+    int lanes = gemm_may_turn(g, u) ? gemm_lanes_in_a(g, u, r.es) : 0;
+    if (lanes > 0) {
+        gemm_turn(g, u, &turned, &after);
+        r.g = g = &turned, r.lanes = lanes;
+    }
     r.b_pack = r.a_pack + gemm_a_bytes(r.es, g->M, g->K);
     r.direct = !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % r.es == 0;
     r.tile_packs_b = !g->b_packed && gemm_is_low(u, g->M, g->K);

@@ -103,9 +103,10 @@ static void check(int64_t n_batches, int64_t M, int64_t N, int64_t K, nc_pool *p
 }
 
 TEST(gemm_after_is_done_once_to_every_element) {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {1, 333, 800}, {17, 31, 40},  {129, 63, 600},
-                                       {9, 700, 12}, {300, 33, 70}, {5, 7, 0},     {0, 4, 4},     {4, 0, 4},
-                                       {15, 1, 20},  {2, 16, 1600}, {70, 1100, 9}, {200, 96, 900}};
+    static const int64_t sizes[][3] = {{1, 1, 1},     {3, 5, 7},     {1, 333, 800}, {17, 31, 40},   {129, 63, 600},
+                                       {9, 700, 12},  {300, 33, 70}, {5, 7, 0},     {0, 4, 4},      {4, 0, 4},
+                                       {15, 1, 20},   {2, 16, 1600}, {70, 1100, 9}, {200, 96, 900}, {300, 1, 70},
+                                       {700, 1, 900}, {90, 2, 200}};
     nc_pool *pool = nc_pool_create(3);
     for (size_t i = 0; pool && i < sizeof sizes / sizeof sizes[0]; i++)
         for (int isa = 0; nck_isa_at(isa); isa++) {

@@ -253,6 +253,21 @@ TEST(gemm_small_has_the_bits_of_the_blocked_one) {
             }
 }
 
+/* A product of few columns is turned. */
+TEST(gemm_few_columns_have_the_bits_of_many) {
+    static const int64_t terms[] = {17, 130, 801, 1601}, columns[] = {1, 2, 3, 8};
+    static const gemm_case few[] = {{400, 1, 600, 1, 0, 0, 0, 0, 'c'},
+                                    {1100, 1, 1601, 1, 1, 1, 0, 0, 'r'},
+                                    {333, 3, 900, 2, 0.5, 0, 1, 1, 'm'},
+                                    {520, 8, 140, 1, 0, 0, 0, 0, 's'}};
+    for (int i = 0; i < 16; i++) {
+        gemm_case c = {210, 40, terms[i / 4], 1, i % 2, i % 3 == 0, i % 5 == 0, i % 7 == 0, "\0rcms"[i % 5]};
+        check_corner(i % 2 ? NC_DOUBLE : NC_FLOAT, c, 203, columns[i % 4]);
+        check_corner(i % 2 ? NC_FLOAT : NC_DOUBLE, c, 37, columns[i % 4]);
+    }
+    for (int i = 0; i < 4; i++) check_case(NC_FLOAT, &few[i]), check_case(NC_DOUBLE, &few[i]);
+}
+
 /* One bad number in A spoils its row alone, one in B its column alone; zero beta hides NaN in C. */
 TEST(gemm_nan_stays_in_its_row_and_column) {
     for (int64_t M = 4; M <= 11; M += 7) { /* a small product and a blocked one */
