@@ -1,5 +1,5 @@
-/* kernels/cpu/vision/resize_test.c: images resized along two axes beside sums over both tables, element by element: lines
- * that grow by whole numbers and others, blocks of channels behind them, short lines, places outside, threads. */
+/* kernels/cpu/vision/resize_test.c: images resized along two axes beside sums over both tables, element by element:
+ * lines that grow by whole numbers and others, blocks of channels behind them, short lines, places outside, threads. */
 #include "kernels/cpu/vision/resize.h"
 
 #include "tests/check.h"
