@@ -42,8 +42,7 @@ enum {
     LINE = 64,           /* bytes of the cache */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
-    FAR =
-        1 << 21, /* bytes of a C that is not in the cache when a tile is put on it, or of a B that a row goes through */
+    FAR = 1 << 21,            /* bytes of a C, or of one row's B, that is not in the cache when it is needed */
     SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
     ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
 };
@@ -220,8 +219,9 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
 /* How many packed panels one row goes through with a cut, before it comes to the next cut. What lies far away is read
  * from front to back, panel by panel: 268 MB of weights in 0.83 of the time on a Neoverse-N1, 0.72 with AVX-512. */
 static int64_t gemm_line_step(const gemm_run *r) {
-    if (r->g->N * r->g->K * (int64_t)r->es > FAR) return 1;
-    return r->n_cuts > 1 ? r->u->line_panels : INT64_MAX;
+    bool far = r->g->N * r->g->K * (int64_t)r->es > FAR;
+    if (r->n_cuts > 1) return far ? 1 : r->u->line_panels;
+    return far && r->u->line_panels > 1 ? 1 : INT64_MAX; /* a line of one panel after the other reads as it should */
 }
 
 /* One row over a B that is packed, or read in place as far as its panels are whole. Returns the first panel left to do.

@@ -11,6 +11,7 @@ enum {
     BLOCK = 4096,
     TERMS = 4,         /* elements of work that a result costs */
     SLICES = 4,        /* for each thread */
+    LEAST_GROWN = 6,   /* places of a line of which four go at a time */
     PICK_BYTES = 65536 /* of an item */
 };
 
@@ -28,7 +29,7 @@ typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 /* Do the taps of every place but the first and last move on by one from place to place? */
 static int64_t resize_times(const nck_resize_axis *a) {
     int64_t times = a->in > 0 && a->out % a->in == 0 ? a->out / a->in : 0;
-    if (a->taps != 2 || (times != 2 && times != 4 && times != 8)) return 0;
+    if (a->taps != 2 || a->in < LEAST_GROWN || (times != 2 && times != 4 && times != 8)) return 0;
     for (int64_t i = 4 * times; i < 2 * (a->out - times); i++)
         if (a->index[i] != a->index[i - 2 * times] + 1 || a->weight[i] != a->weight[i - 2 * times]) return 0;
     return times;
@@ -148,7 +149,7 @@ static void resize_run_passes(const nc_tensor *x, const nck_resize_axis *axes, i
         return;
     }
     resize_plan_passes(x, axes, n, y, buffer, &w);
-    nc_pool *wanted = nc_pool_for(pool, nc_tensor_numel(y) * n * TERMS);
+    nc_pool *wanted = nc_pool_for(pool, nc_max64(nc_tensor_numel(x), nc_tensor_numel(y)) * n * TERMS);
     if (w.slices >= SLICES * nc_pool_threads(wanted)) {
         nc_parallel(wanted, w.slices, resize_slice_item, &w);
         return;
