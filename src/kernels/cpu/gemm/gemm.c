@@ -5,7 +5,8 @@
  * one item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use:
  * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
  * most DIRECT_M rows a row-major B is read in place, and with at most DIRECT_PANELS panels of columns a row-major A:
- * packing it would cost more than it brings. A product of few multiply-adds skips all of this (gemm_small.inc).
+ * packing it would cost more than it brings. A product of few columns is turned, so that they are rows. One of few
+ * multiply-adds skips all of this (gemm_small.inc).
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
  *
@@ -24,8 +25,8 @@ enum {
     KC = NCK_GEMM_KC,
     SPAN_CUTS = 32,    /* most cuts of K packed at once */
     LEAST_CUTS = 4,    /* so many at least, where fewer let a block have more of the rows or columns */
-    A_BLOCK = 1 << 20, /* most elements of A and B packed at once */
-    B_BLOCK = 9 << 18,
+    A_BLOCK = 1 << 20, /* most elements of A and B packed at once; */
+    B_BLOCK = 9 << 18, /* 1,024 columns and the rest of a panel fit with 2,048 terms */
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
     WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
@@ -216,20 +217,13 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
     r->u->store(&o);
 }
 
-/* How many packed panels one row goes through with a cut, before it comes to the next cut. What lies far away is read
- * from front to back, panel by panel: 268 MB of weights in 0.83 of the time on a Neoverse-N1, 0.72 with AVX-512. */
-static int64_t gemm_line_step(const gemm_run *r) {
-    bool far = r->g->N * r->g->K * (int64_t)r->es > FAR;
-    if (r->n_cuts > 1) return far ? 1 : r->u->line_panels;
-    return far && r->u->line_panels > 1 ? 1 : INT64_MAX; /* a line of one panel after the other reads as it should */
-}
-
-/* One row over a B that is packed, or read in place as far as its panels are whole. Returns the first panel left to do.
- */
+/* One row over a B that is packed, or read in place as far as its panels are whole. Packed panels that lie far away go
+ * one by one, each with all cuts, so that memory is read from front to back: 268 MB of weights in 0.83 of the time on a
+ * Neoverse-N1, 0.72 with AVX-512. Returns the first panel left to do. */
 static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *acc) {
     const nck_gemm_args *g = r->g;
     int64_t nr = r->u->nr, es = (int64_t)r->es, whole = g->b_packed ? p1 : nc_min64(p1, g->N / nr), ldb;
-    int64_t step = g->b_packed ? gemm_line_step(r) : INT64_MAX, n;
+    int64_t step = g->b_packed && g->N * g->K * es > FAR ? 1 : INT64_MAX, n;
     for (int64_t p = p0; p < whole; p += n) {
         n = nc_min64(step, whole - p);
         for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {

@@ -43,12 +43,14 @@ enum { MR = 4, NV = 2 };
 #define PANEL_ROW(r) a[r]
 #endif
 
-/* Panels that one row goes through side by side, and bytes from what it reads of one alone to what is asked for. */
+/* Panels that one row goes through side by side, and bytes from what it reads of one alone to what is asked for: a
+ * Neoverse-N1 is slower with any. */
 #ifdef NCK_ISA_neon
-enum { LINE_PANELS = 4, LINE_AHEAD = 0 }; /* a Neoverse-N1 is slower with any */
+#define LINE_AHEAD 0
 #else
-enum { LINE_PANELS = 4, LINE_AHEAD = 4096 };
+#define LINE_AHEAD 4096
 #endif
+enum { LINE_PANELS = 4 };
 /* Terms from a packed row to one that is asked for: callers come back to the same columns so much later. */
 enum { AHEAD = 8 };
 _Static_assert(NV * V_LEN_f32 <= NCK_GEMM_WIDEST && (int)MR <= NCK_GEMM_WIDEST, "a panel fits");
@@ -88,10 +90,8 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #ifdef NCK_ISA_neon
 #define NARROW_F32 gemm_narrow_f32_1, gemm_narrow_f32_2
-#define LINE_PANELS_F32 1
 #else
 #define NARROW_F32 NULL
-#define LINE_PANELS_F32 LINE_PANELS
 #endif
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
@@ -108,7 +108,6 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .f32 = {.mr = MR,
             .nr = NV * V_LEN_f32,
             .lanes = V_LEN_f32,
-            .line_panels = LINE_PANELS_F32,
             .asks_once = ASKS_ONCE,
             .micro = {EACH_ROWS(MICRO_F32)},
             .narrow = {NARROW_F32},
@@ -121,7 +120,6 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .f64 = {.mr = MR,
             .nr = NV * V_LEN_f64,
             .lanes = V_LEN_f64,
-            .line_panels = LINE_PANELS,
             .asks_once = ASKS_ONCE,
             .micro = {EACH_ROWS(MICRO_F64)},
             .direct = {EACH_ROWS(DIRECT_F64)},

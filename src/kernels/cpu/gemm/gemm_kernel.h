@@ -52,8 +52,7 @@ typedef void nck_gemm_store(const nck_gemm_out *o);
 typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
-    int mr, nr, lanes; /* lanes: elements of a vector */
-    int line_panels;   /* panels that `line` goes through side by side */
+    int mr, nr, lanes;                          /* lanes: elements of a vector */
     bool asks_once; /* the first tile of rows alone asks for panels of a packed B: the others find them in the cache */
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_micro *narrow[2]; /* mr rows of one vector, or two, of a panel's columns; NULL: micro does all of them */

@@ -102,9 +102,10 @@ enum { LEN = 8 };
 #else
 enum { LEN = 4 };
 #endif
-/* CHUNK: terms whose products are summed in int16. AHEAD: bytes of codes that one row asks for before it needs them: a
- * token of a Llama takes 0.76 of its time with AVX-512 and one thread, 0.71 with two, 0.71 with AVX2. */
-enum { ROWS = NCK_NBITS_TOGETHER, CHUNK = 32, AHEAD = 2048, LINE = 64 };
+/* CHUNK: terms whose products are summed in int16. AHEAD: bytes of codes, and BLOCKS_AHEAD: blocks of scales, that one
+ * row asks for before it needs them: a token of a Llama takes 0.76 of its time with AVX-512 and one thread, 0.71 with
+ * two, 0.71 with AVX2. */
+enum { ROWS = NCK_NBITS_TOGETHER, CHUNK = 32, AHEAD = 2048, BLOCKS_AHEAD = 16, LINE = 64 };
 _Static_assert((int)LEN <= NCK_NBITS_LANES, "a panel fits");
 typedef int32_t ints_v __attribute__((vector_size(LEN * 4)));
 typedef uint32_t words_v __attribute__((vector_size(LEN * 4)));
@@ -226,7 +227,7 @@ ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const n
         for (int64_t c = 0; c < p->block; c += step, at += step, codes += step * bits / 8 * LEN)
             nbits_chunk(bits, rows, codes, step, a, at, sum);
         floats_v scale = nbits_floats(p->scale + b * LEN);
-        if (rows == 1) __builtin_prefetch(p->scale + b * LEN + AHEAD / LINE * LEN / 2);
+        if (rows == 1) __builtin_prefetch(p->scale + (b + BLOCKS_AHEAD) * LEN);
         UNROLL
         for (int r = 0; r < rows; r++)
             all[r] += nbits_less_zeros(p, b, 1 << (bits - 1), sum[r], a[r].code_sum[b]) * (scale * a[r].scale[b]);
