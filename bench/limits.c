@@ -12,7 +12,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { CHAINS = 12, STEPS = 3000000, COPY_BYTES = 1 << 26, MAX_THREADS = 256, TRIES = 5, ALIGNMENT = 1 << 21 };
+enum {
+    CHAINS = 12,
+    STEPS = 3000000,
+    LEAST_BYTES = 1 << 26,
+    MOST_BYTES = 1 << 30,
+    CACHES = 4, /* times the last cache: what is left in it of the last round is no more than a quarter */
+    MAX_THREADS = 256,
+    TRIES = 5,
+    ALIGNMENT = 1 << 21
+};
 
 #ifdef __AVX512F__
 enum { LANES = 16 };
@@ -31,6 +40,7 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef struct job {
     pthread_t thread;
     char *from, *to;
+    int64_t bytes; /* of each */
     float sum;
     double seconds;
 } job;
@@ -68,7 +78,7 @@ static void *multiply(void *p) {
 static void *copy(void *p) {
     job *j = p;
     double start = now();
-    memcpy(j->to, j->from, COPY_BYTES);
+    memcpy(j->to, j->from, (size_t)j->bytes);
     j->seconds = now() - start;
     return NULL;
 }
@@ -78,7 +88,7 @@ static void *read_all(void *p) {
     enum { STREAMS = 4 };
     job *j = p;
     lanes sum[STREAMS] = {{0}};
-    const int64_t each = COPY_BYTES / (int64_t)sizeof(lanes) / STREAMS;
+    const int64_t each = j->bytes / (int64_t)sizeof(lanes) / STREAMS;
     double start = now();
     const lanes *v = (const lanes *)j->from;
     for (int64_t i = 0; i < each; i++)
@@ -111,28 +121,52 @@ double limits_now(void) {
     return 2e-9 * SHORT * CHAINS * LANES / multiply_steps(SHORT, &sum);
 }
 
-int main(void) {
+/* The third cache as the kernel tells it: C's library knows it on x86-64 only. 0: not told. */
+static int64_t last_cache(void) {
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    long kb = 0;
+    if (f && fscanf(f, "%ldK", &kb) != 1) kb = 0;
+    if (f) fclose(f);
+    return (int64_t)kb << 10;
+}
+
+/* Bytes for each of n threads, so that the last cache, which they share, cannot hold them. */
+static int64_t bytes_of(int n) {
+    int64_t bytes = CACHES * last_cache() / n;
+    bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
+    return bytes / ALIGNMENT * ALIGNMENT;
+}
+
+static char *filled(int64_t bytes, int with) {
+    char *p = aligned_alloc(ALIGNMENT, (size_t)bytes);
+    if (!p) exit(1);
+    (void)madvise(p, (size_t)bytes, MADV_HUGEPAGE);
+    memset(p, with, (size_t)bytes);
+    return p;
+}
+
+static void measure(int n) {
     static job jobs[MAX_THREADS];
-    cpu_set_t set;
-    int all = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    if (all > MAX_THREADS) all = MAX_THREADS;
-    for (int i = 0; i < all; i++) {
-        jobs[i].from = aligned_alloc(ALIGNMENT, COPY_BYTES);
-        jobs[i].to = aligned_alloc(ALIGNMENT, COPY_BYTES);
-        if (!jobs[i].from || !jobs[i].to) return 1;
-        (void)madvise(jobs[i].from, COPY_BYTES, MADV_HUGEPAGE);
-        memset(jobs[i].from, 0, COPY_BYTES);
-        memset(jobs[i].to, i, COPY_BYTES);
+    for (int i = 0; i < n; i++) {
+        jobs[i].bytes = bytes_of(n);
+        jobs[i].from = filled(jobs[i].bytes, 0);
+        jobs[i].to = filled(jobs[i].bytes, i);
     }
-    for (int n = 1; n <= all; n += all > 1 ? all - 1 : 1) {
-        double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, multiply);
-        double bytes = 2.0 * COPY_BYTES * rate(jobs, n, copy);
-        double reads = (double)COPY_BYTES * rate(jobs, n, read_all);
-        printf("%d %.3f %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9, reads * 1e-9);
-    }
-    for (int i = 0; i < all; i++) {
+    double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, multiply);
+    double bytes = 2.0 * (double)jobs->bytes * rate(jobs, n, copy);
+    double reads = (double)jobs->bytes * rate(jobs, n, read_all);
+    printf("%d %.3f %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9, reads * 1e-9);
+    for (int i = 0; i < n; i++) {
         free(jobs[i].from);
         free(jobs[i].to);
     }
+}
+
+int main(void) {
+    cpu_set_t set;
+    int all = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (all > MAX_THREADS) all = MAX_THREADS;
+    measure(1);
+    if (all > 1) measure(all);
     return 0;
 }

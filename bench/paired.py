@@ -8,6 +8,7 @@ those answers differ by more than DRIFT is put aside, because the machine was no
 import contextlib
 import dataclasses
 import math
+import os
 import pathlib
 import statistics
 
@@ -191,13 +192,20 @@ def joined(bench, parts, targets, what):
             for f in means([r for part in parts for r in bench.rows[part, word]], targets, what, word)]
 
 
+def own_choice():
+    """The count of threads that says "all": 0, an engine's own choice, but where the process may not use all processors:
+    onnxruntime's choice is theirs whatever it may use, so both are told."""
+    mine = len(os.sched_getaffinity(0))
+    return 0 if mine == os.cpu_count() else mine
+
+
 def measure(bench, what, models, targets, best=False):
     """The figures of `models`, with one thread and with all; targets: of geometric means by kind."""
     found = []
     for n, why in peers.missing().items():
         bench.say(f"{n} is not measured: {why}")
-    for threads in (1, 0):
-        word = "one thread" if threads else f"{bench.limits.threads} threads"
+    for threads in dict.fromkeys((1, own_choice())):
+        word = "one thread" if threads == 1 else f"{bench.limits.threads} threads"
         rows = []
         for model in models:
             bench.say(f"{model.name}, {word}")
