@@ -99,10 +99,10 @@ static void *read_all(void *p) {
     return NULL;
 }
 
-/* Pieces of work a second, of n threads together; the best of a few tries. */
-static double rate(job *jobs, int n, void *(*work)(void *)) {
+/* Pieces of work a second, of n threads together; the best of some tries. */
+static double rate(job *jobs, int n, int tries, void *(*work)(void *)) {
     double best = 0;
-    for (int t = 0; t < TRIES; t++) {
+    for (int t = 0; t < tries; t++) {
         int started = 0;
         double sum = 0;
         while (started < n && pthread_create(&jobs[started].thread, NULL, work, &jobs[started]) == 0) started++;
@@ -111,14 +111,6 @@ static double rate(job *jobs, int n, void *(*work)(void *)) {
         if (sum > best) best = sum;
     }
     return best;
-}
-
-/* For bench/worker.py, which loads this file as a library: GFLOP/s of this thread right now, in about a millisecond. */
-double limits_now(void);
-double limits_now(void) {
-    enum { SHORT = 60000 };
-    float sum = 0;
-    return 2e-9 * SHORT * CHAINS * LANES / multiply_steps(SHORT, &sum);
 }
 
 /* The third cache as the kernel tells it: C's library knows it on x86-64 only. 0: not told. */
@@ -145,21 +137,44 @@ static char *filled(int64_t bytes, int with) {
     return p;
 }
 
-static void measure(int n) {
-    static job jobs[MAX_THREADS];
+static void take(job *jobs, int n) {
     for (int i = 0; i < n; i++) {
         jobs[i].bytes = bytes_of(n);
         jobs[i].from = filled(jobs[i].bytes, 0);
-        jobs[i].to = filled(jobs[i].bytes, i);
+        jobs[i].to = NULL;
     }
-    double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, multiply);
-    double bytes = 2.0 * (double)jobs->bytes * rate(jobs, n, copy);
-    double reads = (double)jobs->bytes * rate(jobs, n, read_all);
+}
+
+static void measure(int n) {
+    static job jobs[MAX_THREADS];
+    take(jobs, n);
+    for (int i = 0; i < n; i++) jobs[i].to = filled(jobs[i].bytes, i);
+    double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, TRIES, multiply);
+    double bytes = 2.0 * (double)jobs->bytes * rate(jobs, n, TRIES, copy);
+    double reads = (double)jobs->bytes * rate(jobs, n, TRIES, read_all);
     printf("%d %.3f %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9, reads * 1e-9);
     for (int i = 0; i < n; i++) {
         free(jobs[i].from);
         free(jobs[i].to);
     }
+}
+
+/* For bench/worker.py, which loads this file as a library. */
+double limits_now(void);
+double limits_read_now(int threads);
+
+/* GFLOP/s of this thread right now, in about a millisecond. */
+double limits_now(void) {
+    enum { SHORT = 60000 };
+    float sum = 0;
+    return 2e-9 * SHORT * CHAINS * LANES / multiply_steps(SHORT, &sum);
+}
+
+/* GB/s that so many threads read right now, each time the same number of them. What they read stays. */
+double limits_read_now(int threads) {
+    static job jobs[MAX_THREADS];
+    if (jobs->from == NULL) take(jobs, threads);
+    return 1e-9 * (double)jobs->bytes * rate(jobs, threads, 1, read_all);
 }
 
 int main(void) {

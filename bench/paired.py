@@ -2,8 +2,9 @@
 
 Each engine has a process of its own; they take turns, and the one that comes first changes. A round of turns gives one
 ratio; the figure is the median of those, with the range that holds the true median with 95 %. Right before and after
-each turn the worker asks the machine what it can do (multiply-adds of one thread from registers): a round in which
-those answers differ by more than DRIFT is put aside, because the machine was not the same for all.
+each turn the worker asks the machine what it can do (multiply-adds of one thread from registers; where reading is the
+limit, that too): a round in which those multiply-adds differ by more than DRIFT is put aside, because the machine was
+not the same for all.
 """
 import contextlib
 import dataclasses
@@ -52,12 +53,13 @@ def _steady(answers):
     return max(peaks) - min(peaks) <= DRIFT * max(peaks)
 
 
-def rounds_of(bench, engines, runs):
-    """Rounds of turns until LEAST of them were steady, at most MOST; all of them where the machine never is."""
+def rounds_of(bench, engines, runs, reads=0):
+    """Rounds of turns until LEAST of them were steady, at most MOST; all of them where the machine never is. reads:
+    threads whose reading is measured around each turn."""
     kept, others = [], []
     for i in range(1 if bench.quick else MOST):
         order = list(engines) if i % 2 == 0 else list(engines)[::-1]
-        answers = {n: engines[n].ask("turn", times=runs[n]) for n in order}
+        answers = {n: engines[n].ask("turn", times=runs[n], reads=reads) for n in order}
         (kept if _steady(answers.values()) else others).append(answers)
         if len(kept) >= bench.turns + LEAST - 5:
             break
@@ -135,18 +137,18 @@ def _start_again(bench, model, threads, took):
 
 
 def _measure(bench, model, threads):
-    work = flops.count(model.path, model.feeds)
+    work, used = flops.count(model.path, model.feeds), threads or bench.limits.threads
     with contextlib.ExitStack() as stack:
         engines, took, runs = _start(bench, model, threads, stack)
         if not _agree(bench, model, engines):
             return None
-        rounds, steady = rounds_of(bench, engines, runs)
+        rounds, steady = rounds_of(bench, engines, runs, used if model.bytes else 0)
     _start_again(bench, model, threads, took)
     ms = {n: [statistics.median(p[n]["ms"]) for p in rounds] for n in engines}
     peak = statistics.median(q for p in rounds for n in NAMES for q in p[n]["peaks"])
-    used, limits = threads or bench.limits.threads, bench.one if threads == 1 else bench.limits
+    reads = statistics.median([q for p in rounds for n in NAMES for q in p[n]["reads"]] or [math.inf])
     times = {n: statistics.median(ms[n]) for n in engines}
-    least = max(work / (peak * used), model.bytes / limits.reads) * 1e-6
+    least = max(work / (peak * used), model.bytes / reads) * 1e-6
     best = [min(t) for t in zip(*(ms[n] for n in engines if n != NAMES[0]))]
     return {"model": model, "ms": times, "ratio": interval([x / y for x, y in zip(ms[NAMES[0]], ms[NAMES[1]])]),
             "best": statistics.median(x / y for x, y in zip(ms[NAMES[0]], best)),

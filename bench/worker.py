@@ -7,7 +7,8 @@ at the same time.
                                                   the engine's own choice; names: of the outputs, for engines that ask
     {"do": "run", "times": n}                     milliseconds of each run, wall and CPU of the process; memory
     {"do": "loop", "times": n}                    milliseconds of a run, of n without a look at the clock
-    {"do": "turn", "times": n}                    milliseconds of each run; GFLOP/s of a thread right before and after
+    {"do": "turn", "times": n, "reads": threads}  milliseconds of each run; GFLOP/s of a thread right before and after;
+                                                  where reads is not 0: GB/s that so many threads read, then and then
     {"do": "outputs", "path": npz}                writes what a run gives
     {"do": "create", "model": path}               milliseconds to create a session
 An error ends the process with its text.
@@ -47,7 +48,7 @@ class Worker:
         self.engine = __import__(engine)
         self.version = getattr(self.engine, "__version__", "unknown")
         self.limits = ctypes.CDLL(os.environ["BENCH_LIMITS"])
-        self.limits.limits_now.restype = ctypes.c_double
+        self.limits.limits_now.restype = self.limits.limits_read_now.restype = ctypes.c_double
 
     def prepare(self, model, feeds):
         """What is done once for all sessions, and is no part of any time."""
@@ -75,13 +76,18 @@ class Worker:
             took.append(t)
         return {"runs": took, "memory": memory(), "sums": [float(np.abs(o).sum(dtype=np.float64)) for o in outputs]}
 
-    def turn(self, times):
+    def turn(self, times, reads=0):
         """Threads of the other engine may still spin: they are given a moment."""
         time.sleep(0.01)
         self.once()
-        before = self.limits.limits_now()
+        before = self.now(reads)
         took = [timed(self.once)[1]["wall"] for _ in range(times)]
-        return {"ms": took, "peaks": [before, self.limits.limits_now()]}
+        peaks, read = zip(before, self.now(reads))
+        return {"ms": took, "peaks": peaks, "reads": read if reads else []}
+
+    def now(self, reads):
+        """What this machine can do at this moment."""
+        return self.limits.limits_now(), self.limits.limits_read_now(reads) if reads else 0
 
     def outputs(self, path):
         np.savez(path, *self.once())
