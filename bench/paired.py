@@ -195,8 +195,8 @@ def joined(bench, parts, targets, what):
 
 
 def own_choice():
-    """The count of threads that says "all": 0, an engine's own choice, but where the process may not use all processors:
-    onnxruntime's choice is theirs whatever it may use, so both are told."""
+    """The count of threads that says "all": 0, an engine's own choice, but where the process may not use all
+    processors: onnxruntime's choice is theirs whatever it may use, so both are told."""
     mine = len(os.sched_getaffinity(0))
     return 0 if mine == os.cpu_count() else mine
 

@@ -1,7 +1,9 @@
 # cmake "-DIN=texts" -DOUT=packed -P squeeze.cmake: the texts, a list of files, one behind another with byte 1 behind
-# each, without their comments, their indentation and their empty lines, packed by gzip as one, as the library carries
-# them. A comment that spans lines leaves one line end, since a directive may follow it.
+# each, without their comments, their indentation, their empty lines and the spaces around signs, packed by gzip as one,
+# as the library carries them. A comment that spans lines leaves one line end, since a directive may follow it. What a
+# macro stands for keeps its space, and signs that are not between two words and spaces theirs, since two make another.
 string(ASCII 1 end_of_text)
+string(ASCII 2 apart)
 set(all "")
 foreach(text IN LISTS IN)
     file(READ "${text}" rest)
@@ -26,6 +28,12 @@ foreach(text IN LISTS IN)
     endwhile()
     string(APPEND kept "${rest}")
     string(REGEX REPLACE "[ \t]*\n[ \t\n]*" "\n" kept "${kept}")
+    string(REGEX REPLACE "  +" " " kept "${kept}")
+    string(REGEX REPLACE "(#define [A-Za-z0-9_]+(\\([^)\n]*\\))?) " "\\1${apart}" kept "${kept}")
+    string(REGEX REPLACE " ([-+*/&%]) ([A-Za-z0-9_(])" "\\1\\2" kept "${kept}")
+    string(REGEX REPLACE " ?([=<>,;()|?!^]) ?" "\\1" kept "${kept}")
+    string(REPLACE ") {" "){" kept "${kept}")
+    string(REPLACE "${apart}" " " kept "${kept}")
     string(APPEND all "${kept}${end_of_text}")
 endforeach()
 file(WRITE "${OUT}.text" "${all}")

@@ -115,6 +115,26 @@ TEST(pow_accuracy) {
     }
 }
 
+/* A square has the same bits alone and between other powers, zeros, infinities and NaN too. */
+TEST(pow_of_two_alone_and_among_others) {
+    float x[NCK_TILE_PAD], twos[NCK_TILE_PAD], mixed[NCK_TILE_PAD], y[NCK_TILE_PAD], z[NCK_TILE_PAD];
+    static const float some[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 0x1p-149f, -3, 0x1.fffffep127f};
+    for (int i = 0; nck_isa_at(i) != NULL; i++)
+        for (uint32_t n = 0; n < 1u << 14; n += NCK_TILE_PAD) {
+            for (uint32_t k = 0; k < NCK_TILE_PAD; k++) {
+                x[k] = k < 8 ? some[k] : of_bits((n + k) * 2654435761u);
+                twos[k] = 2, mixed[k] = (n + k) % 3 == 0 ? (float)(k % 7) / 2 : 2;
+            }
+            eval2(nck_isa_at(i), NCK_LANE_pow, x, twos, y, NCK_TILE_PAD);
+            eval2(nck_isa_at(i), NCK_LANE_pow, x, mixed, z, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++) {
+                float square = x[k] * x[k];
+                if (mixed[k] != 2 || (square != square && y[k] != y[k] && z[k] != z[k])) continue;
+                CHECK(memcmp(&y[k], &z[k], sizeof *y) == 0 && ulps(y[k], (double)x[k] * (double)x[k]) <= 1);
+            }
+        }
+}
+
 /* Each by each, as libm has it, signs of zeros too; whole numbers that a float can say are exact. */
 TEST(pow_limits) {
     static const float v[] = {0,

@@ -1,6 +1,6 @@
 /* cpu/tile_own.c: a tile program that is one word over tensors that need no wider type than their own: logic of bools,
- * sums and products of 32 bits, comparisons. As tiles of int64 or float they would be two to eight times as large.
- * Operands are dense or one element; everything else is tile.c's, and the results are the same. */
+ * sums, products and shifts of 32 bits, comparisons. As tiles of int64 or float they would be two to eight times as
+ * large. Operands are dense or one element; everything else is tile.c's, and the results are the same. */
 #include "kernels/cpu/tile_table.h"
 
 #include "base/intmath.h"
@@ -31,10 +31,13 @@ OWN(not, uint8_t, uint8_t, a[k] == 0)
 OWN(add_32, uint32_t, uint32_t, a[k] + b[k])
 OWN(sub_32, uint32_t, uint32_t, a[k] - b[k])
 OWN(mul_32, uint32_t, uint32_t, a[k] * b[k])
+OWN(shift_left_32, uint32_t, uint32_t, a[k] << (b[k] & 31) & (uint32_t) - (b[k] < 32))
+OWN(shift_right_32, uint32_t, uint32_t, a[k] >> (b[k] & 31) & (uint32_t) - (b[k] < 32))
 OWN(equal_i32, int32_t, uint8_t, a[k] == b[k])
 OWN(less_i32, int32_t, uint8_t, a[k] < b[k])
 OWN(less_or_equal_i32, int32_t, uint8_t, a[k] <= b[k])
 OWN(equal_i64, int64_t, uint8_t, a[k] == b[k])
+OWN(is_nan_f32, float, uint8_t, a[k] != a[k])
 OWN(equal_f32, float, uint8_t, a[k] == b[k])
 OWN(less_f32, float, uint8_t, a[k] < b[k])
 OWN(less_or_equal_f32, float, uint8_t, a[k] <= b[k])
@@ -58,6 +61,9 @@ static const own_row rows[] = {
     }
     WRAPS(NC_INT32),
     WRAPS(NC_UINT32),
+    {NCK_LANE_shift_left, NC_UINT32, NC_UINT32, own_shift_left_32, false},
+    {NCK_LANE_shift_right, NC_UINT32, NC_UINT32, own_shift_right_32, false},
+    {NCK_LANE_is_nan, NC_FLOAT, NC_BOOL, own_is_nan_f32, false},
 #define COMPARES(T, S)                                                                                    \
     {NCK_LANE_equal, T, NC_BOOL, own_equal_##S, false}, {NCK_LANE_less, T, NC_BOOL, own_less_##S, false}, \
         {NCK_LANE_less_or_equal, T, NC_BOOL, own_less_or_equal_##S, false},                               \
@@ -114,7 +120,8 @@ static bool own_operand(own_job *j, int k, const nc_tensor *t, int64_t numel) {
 bool nck_tile_run_own(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel,
                       nc_pool *pool) {
     if (p->n_op != 1 || p->n_out != 1 || p->out_reg[0] != p->op->dst) return false;
-    const nc_tensor *a = in[p->op->src[0]], *b = in[p->op->src[p->op->lane == NCK_LANE_not ? 0 : 1]];
+    bool unary = p->op->lane == NCK_LANE_not || p->op->lane == NCK_LANE_is_nan;
+    const nc_tensor *a = in[p->op->src[0]], *b = in[p->op->src[unary ? 0 : 1]];
     bool own = a->dtype == b->dtype && nck_tile_compute(a->dtype) == p->compute;
     const own_row *row = own ? row_of(p->op->lane, a->dtype, out[0]->dtype) : NULL;
     if (row == NULL || !nc_is_dense(out[0]) || nc_tensor_numel(out[0]) != numel) return false;

@@ -509,6 +509,10 @@ static void own_and_walked(int lane, nc_dtype from, nc_dtype to, int64_t rows, i
         for (int64_t k = 0; k < rows * n && from != NC_BOOL; k += 3) /* some are equal */
             memset((char *)in_bytes[i] + (size_t)k * nc_dtype_bytes(from), 0, nc_dtype_bytes(from));
     }
+    for (int64_t k = 0; k < rows * n; k++) { /* counts around those that shift everything out; what is no number */
+        if (from == NC_UINT32) ((uint32_t *)(void *)in_bytes[1])[k] %= 40;
+        if (lane == NCK_LANE_is_nan && k % 5 == 1) ((float *)(void *)in_bytes[0])[k] = NAN;
+    }
     nc_tensor *p_in[2] = {&in[0], &in[1]}, *p_out[1] = {&gaps};
     CHECK(!nck_tile_run_own(&p, p_in, p_out, rows * n, NULL));
     p_out[0] = &y;
@@ -527,14 +531,15 @@ TEST(words_in_their_own_type_have_the_bits_of_tiles) {
                  {NCK_LANE_xor, NC_BOOL, NC_BOOL},           {NCK_LANE_not, NC_BOOL, NC_BOOL},
                  {NCK_LANE_add, NC_INT32, NC_INT32},         {NCK_LANE_sub, NC_UINT32, NC_UINT32},
                  {NCK_LANE_mul, NC_INT32, NC_INT32},         {NCK_LANE_mul, NC_UINT32, NC_UINT32},
+                 {NCK_LANE_shift_left, NC_UINT32, NC_UINT32}, {NCK_LANE_shift_right, NC_UINT32, NC_UINT32},
                  {NCK_LANE_equal, NC_INT64, NC_BOOL},        {NCK_LANE_equal, NC_INT32, NC_BOOL},
                  {NCK_LANE_less, NC_INT32, NC_BOOL},         {NCK_LANE_less_or_equal, NC_INT32, NC_BOOL},
                  {NCK_LANE_greater, NC_INT32, NC_BOOL},      {NCK_LANE_greater_or_equal, NC_INT32, NC_BOOL},
                  {NCK_LANE_equal, NC_FLOAT, NC_BOOL},        {NCK_LANE_less, NC_FLOAT, NC_BOOL},
                  {NCK_LANE_less_or_equal, NC_FLOAT, NC_BOOL}, {NCK_LANE_greater, NC_FLOAT, NC_BOOL},
-                 {NCK_LANE_greater_or_equal, NC_FLOAT, NC_BOOL}};
+                 {NCK_LANE_greater_or_equal, NC_FLOAT, NC_BOOL}, {NCK_LANE_is_nan, NC_FLOAT, NC_BOOL}};
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-        for (int form = 0; form < (words[w].lane == NCK_LANE_not ? 1 : 3); form++)
+        for (int form = 0; form < (words[w].lane == NCK_LANE_not || words[w].lane == NCK_LANE_is_nan ? 1 : 3); form++)
             for (int64_t n = 1; n < 140; n += 21)
                 own_and_walked(words[w].lane, words[w].from, words[w].to, 3, n, form);
 }

@@ -88,3 +88,43 @@ TEST(gemm_batch_is_one_product_after_another) {
     }
     nc_pool_destroy(pool);
 }
+
+/* Integers by strips of columns, parts of strips among them, of operands that lie in any way, beside plain sums. */
+TEST(gemm_of_integers) {
+    enum { M = 2, MOST = 70, K = 5 };
+    static const int64_t columns[] = {1, 31, 32, 33, 64, MOST};
+    static const struct { double alpha, beta; } by[] = {{1, 0}, {3, 0}, {-1, 2}};
+    uint32_t *a = numbers(NC_UINT32, M * K, 1), *b = numbers(NC_UINT32, K * MOST, 2);
+    uint32_t *old = numbers(NC_UINT32, M * MOST, 3), c[M * MOST];
+    REQUIRE(a && b && old);
+    for (int i = 0; i < 6 * 3 * 2 * 2; i++) {
+        int64_t N = columns[i % 6];
+        double alpha = by[i / 6 % 3].alpha, beta = by[i / 6 % 3].beta;
+        bool turned = i / 18 % 2, none = i / 36;
+        nck_gemm_args g = {.type = NC_INT32,
+                           .M = M,
+                           .N = N,
+                           .K = none ? 0 : K,
+                           .alpha = alpha,
+                           .beta = beta,
+                           .a = a,
+                           .a_rs = K,
+                           .a_cs = 1,
+                           .b = b,
+                           .b_rs = turned ? 1 : N,
+                           .b_cs = turned ? K : 1,
+                           .c = c,
+                           .c_rs = N,
+                           .c_cs = 1};
+        memcpy(c, old, sizeof c);
+        nck_gemm_any(&g, NULL, NULL);
+        for (int64_t at = 0; at < M * N; at++) {
+            uint32_t sum = 0;
+            for (int64_t k = 0; k < g.K; k++) sum += a[at / N * K + k] * b[k * g.b_rs + at % N * g.b_cs];
+            CHECK_INT(c[at], (uint32_t)(int64_t)alpha * sum + (uint32_t)(int64_t)beta * old[at]);
+        }
+    }
+    nc_free(a);
+    nc_free(b);
+    nc_free(old);
+}

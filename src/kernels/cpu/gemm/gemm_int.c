@@ -3,7 +3,10 @@
  * of 8 bits are kernels/cpu/gemm/igemm.h's. */
 #include "kernels/cpu/gemm/gemm.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/per_type.h"
+
+enum { STRIP = 32 }; /* columns */
 
 #define SUFFIX u32
 #define ELEM uint32_t

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* STEP: inner loops of a fixed length, which compilers turn into vectors. */
-enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, STEP = 16 };
+/* STEP: inner loops of a fixed length, which compilers turn into vectors. STRIP, ROWS: columns and rows of an item. */
+enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, STEP = 16, STRIP = 512, ROWS = 256 };
 
 typedef struct norm_job {
     const nck_norm_args *a;
@@ -36,7 +36,8 @@ void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool) {
     nck_norm_channels copy = *a;
     if (a->size == 1)
-        nck_norm_columns(a, pool);
+        nc_parallel(nc_pool_for(pool, a->N * a->C), nc_ceil_div(a->C, STRIP) * nc_ceil_div(a->N, ROWS),
+                    a->type == NC_FLOAT ? norm_columns_item_f32 : norm_columns_item_f64, &copy);
     else
         nc_parallel(nc_pool_for(pool, a->N * a->C * a->size), a->N * a->C,
                     a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);

@@ -1,5 +1,5 @@
-/* kernels/cpu/norm/norm_columns.c: see norm_columns.h. An item is a strip of neighbouring columns, walked row by row;
- * of the result, some rows of it. Sums run down a column in order, in double. */
+/* kernels/cpu/norm/norm_columns.c: see norm_columns.h. An item is a strip of neighbouring columns, walked row by
+ * row. Sums run down a column in order, in double. */
 #include "kernels/cpu/norm/norm_columns.h"
 
 #include "base/intmath.h"
@@ -7,11 +7,10 @@
 
 #include <math.h>
 
-enum { STRIP = 64, ROWS = 256 };
+enum { STRIP = 64 };
 
 typedef struct columns_job {
     int64_t N, C, strips;
-    const nck_norm_channels *a;         /* of the result */
     const nck_norm_channels_back *back; /* of the gradients */
     const void *x;                      /* of the statistics, as those below */
     void *mean, *var;
@@ -22,13 +21,6 @@ typedef struct columns_job {
 
 static columns_job job_of(int64_t N, int64_t C) {
     return (columns_job){.N = N, .C = C, .strips = nc_ceil_div(C, STRIP)};
-}
-
-void nck_norm_columns(const nck_norm_channels *a, nc_pool *pool) {
-    columns_job j = job_of(a->N, a->C);
-    j.a = a;
-    nc_parallel(nc_pool_for(pool, a->N * a->C), j.strips * nc_ceil_div(a->N, ROWS),
-                a->type == NC_FLOAT ? columns_item_f32 : columns_item_f64, &j);
 }
 
 void nck_column_stats(nc_dtype type, int64_t N, int64_t C, const void *x, void *mean, void *var, nc_pool *pool) {

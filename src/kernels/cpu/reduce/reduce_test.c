@@ -263,3 +263,27 @@ TEST(reduce_sum_stays_accurate) {
     CHECK(out == 20000000.0f);
     nc_free(work);
 }
+
+/* Products of any count, side by side and apart, beside the reference: floats near 1, integers that wrap. */
+TEST(reduce_products) {
+    enum { MOST_TERMS = 3000 };
+    static const int64_t counts[] = {0, 1, 7, 8, 9, 17, 40, MOST_TERMS};
+    static const nc_dtype types[] = {NC_FLOAT, NC_DOUBLE, NC_INT32, NC_INT64};
+    static double room[2 * MOST_TERMS], work[64];
+    for (int i = 0; i < 4 * 8 * 2; i++) {
+        int64_t n = counts[i / 4 % 8], apart = 1 + i / 32;
+        nc_tensor x = {.data = room, .dtype = types[i % 4], .rank = 1, .dims = {n}, .strides = {apart}};
+        bool exact = !nc_dtype_is_float(x.dtype);
+        for (int64_t k = 0; k < 2 * MOST_TERMS; k++)
+            put(x.dtype, room, k, exact ? (double)(2 * (k % 5) - 3) : 1 + (double)(k * 37 % 101 - 50) * 1e-4);
+        double got = 0, want = 0;
+        REQUIRE(nck_reduce_workspace(1, n) <= sizeof work);
+        CHECK_INT(nck_reduce_ref(NCK_REDUCE_PROD, &x, 1, &want), NC_OK);
+        CHECK_INT(nck_reduce(NCK_REDUCE_PROD, &x, 1, &got, work, NULL), NC_OK);
+        nc_tolerance tol = nc_tol_of_sum(x.dtype == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64, (double)n);
+        if (exact)
+            CHECK(memcmp(&got, &want, nc_dtype_bytes(x.dtype)) == 0);
+        else
+            CHECK_CLOSE(get(x.dtype, &got, 0), get(x.dtype, &want, 0), tol);
+    }
+}

@@ -273,8 +273,12 @@ static inline v_f32 v_pow_abs_f32(v_f32 x, v_f32 b) {
 }
 
 /* As C has it: 1 for x = 1 or b = 0, NaN or not; negative x have powers by whole numbers alone, odd ones with their
- * sign; zeros and infinities keep the sign of x by odd whole numbers. From 2^24 on all floats are even. */
+ * sign; zeros and infinities keep the sign of x by odd whole numbers. From 2^24 on all floats are even. Squares are
+ * products, whatever stands beside them. */
 static inline v_f32 v_pow_f32(v_f32 x, v_f32 b) {
+    const v_f32 square = v_mul_f32(x, x);
+    m_f32 two = v_eq_f32(b, v_set_f32(2.0f));
+    if (v_all_f32(two)) return square;
     const v_f32 one = v_set_f32(1.0f), zero = v_set_f32(0.0f), even = v_set_f32(0x1p+24f);
     v_f32 c = v_min_f32(v_abs_f32(b), even);
     v_i32 i = v_round_i32(c);
@@ -285,7 +289,7 @@ static inline v_f32 v_pow_f32(v_f32 x, v_f32 b) {
     v_f32 y = v_pow_abs_f32(x, b);
     y = v_sel_f32(v_and_f32(minus, v_and_f32(whole, odd)), v_neg_f32(y), y);
     y = v_sel_f32(v_and_f32(numbers, v_not_f32(none)), y, v_set_f32(NAN));
-    return v_sel_f32(v_or_f32(v_eq_f32(x, one), v_eq_f32(b, zero)), one, y);
+    return v_sel_f32(two, square, v_sel_f32(v_or_f32(v_eq_f32(x, one), v_eq_f32(b, zero)), one, y));
 }
 
 /* y, with those elements of x that are beyond v_wave_f32 from libm. */
