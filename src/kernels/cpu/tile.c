@@ -41,6 +41,7 @@ typedef struct tile_job {
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
     int64_t rows; /* long ones that a tile may hold */
+    bool whole;   /* one operation, all operands in place: a tile may be a chunk */
     size_t bytes; /* of one element of the compute type */
     size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
@@ -166,6 +167,15 @@ static int64_t rows_of_tile(const tile_job *j) {
     return nc_max64(rows, 1);
 }
 
+/* Does the program need no register, where a tile is whole vectors? */
+static bool is_whole(const tile_job *j) {
+    bool whole = j->rank == 1 && j->p->n_op == 1 && j->p->n_out == 1 && j->p->op->dst == j->p->out_reg[0];
+    whole &= j->out[0].same && j->out[0].flat && !j->out[0].splat;
+    for (int i = 0; i < j->p->n_in; i++)
+        whole &= j->in[i].same && j->in[i].flat && !j->in[i].splat && !j->in[i].copy;
+    return whole;
+}
+
 static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t(*strides)[NC_MAX_RANK] = j->strides;
     j->p = p;
@@ -189,6 +199,7 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
         if (p->n_out > 1 && p->out_reg[i] < p->n_in) j->in[p->out_reg[i]].copy = true;
     }
     j->rows = rows_of_tile(j);
+    j->whole = is_whole(j);
 }
 
 /* The first element, n times. */
@@ -362,7 +373,8 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     }
     place w;
     for (tile_place_of(j, at, &w); at < end;) {
-        int64_t n = end - at < j->tile ? end - at : j->tile;
+        int64_t left = end - at, vectors = left / NCK_TILE_PAD * NCK_TILE_PAD;
+        int64_t n = j->whole && vectors > 0 ? vectors : nc_min64(left, j->tile);
         if (j->inner >= LONG_ROW) n = nc_min64(n, (w.column == 0 ? j->rows : 1) * j->inner - w.column);
         tile_run_tile(j, &r, &w, n);
         at += n;

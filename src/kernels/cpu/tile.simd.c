@@ -18,7 +18,8 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define FN(name) L_WORD(lane_##name##_)
 
-/* Lanes whose functions of f32 work on V_SIDE vectors side by side; all others on one. */
+/* Lanes whose functions of f32 work on V_SIDE vectors side by side, long ones, so that none waits for itself, and those
+ * of an instruction or two, beside which a step of the loop is long; all others on one. */
 #define SIDE_exp ~, V_SIDE
 #define SIDE_erf ~, V_SIDE
 #define SIDE_tanh ~, V_SIDE
@@ -30,6 +31,19 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define SIDE_gelu_tanh_grad ~, V_SIDE
 #define SIDE_gelu_grad_y ~, V_SIDE
 #define SIDE_gelu_tanh_grad_y ~, V_SIDE
+#define SIDE_neg ~, V_SIDE
+#define SIDE_abs ~, V_SIDE
+#define SIDE_square ~, V_SIDE
+#define SIDE_relu ~, V_SIDE
+#define SIDE_leaky_relu ~, V_SIDE
+#define SIDE_hard_sigmoid ~, V_SIDE
+#define SIDE_add ~, V_SIDE
+#define SIDE_sub ~, V_SIDE
+#define SIDE_mul ~, V_SIDE
+#define SIDE_div ~, V_SIDE
+#define SIDE_min ~, V_SIDE
+#define SIDE_max ~, V_SIDE
+#define SIDE_where ~, V_SIDE
 #define SECOND_(first, second, ...) second
 #define SECOND(...) SECOND_(__VA_ARGS__, ~)
 _Static_assert(NCK_TILE_PAD % (V_SIDE * V_LEN_f32) == 0, "a padded tile is whole steps");

@@ -153,6 +153,31 @@ TEST(sizes) {
     }
 }
 
+/* One operation over memory that needs no register: whole chunks at once, and the rest behind the last whole vector.
+ * The operands lie apart, or the result lies over the first. */
+TEST(one_operation_of_any_size) {
+    static const int64_t sizes[] = {1, 15, 16, 17, 513, 16383, 16384, 16385, 16401, 32001};
+    static const nc_dtype types[] = {NC_FLOAT, NC_DOUBLE, NC_INT64};
+    static const uint16_t out_reg[] = {2};
+    for (int i = 0; i < 10 * 3 * 3; i++) {
+        int64_t n = sizes[i % 10];
+        nc_dtype type = types[i / 10 % 3];
+        nck_tile_op op = {.lane = i / 30 == 1 ? NCK_LANE_neg : NCK_LANE_sub, .dst = 2, .src = {0, 1}};
+        nck_tile_prog p = {.compute = type, .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1, .op = &op};
+        p.out_reg = out_reg;
+        nc_tensor in[2], out = tensor(got_bytes[0], type, 1, &n);
+        for (int k = 0; k < 2; k++) {
+            fill_random(type, in_bytes[k], n);
+            in[k] = tensor(in_bytes[k], type, 1, &n);
+        }
+        compare("one operation", &p, in, &out, (size_t)n * nc_dtype_bytes(type) + 64);
+        if (i / 30 != 2) continue;
+        memcpy(got_bytes[1], got_bytes[0], (size_t)n * nc_dtype_bytes(type));
+        run_tiles(&p, in, &in[0], NULL);
+        CHECK(memcmp(in_bytes[0], got_bytes[1], (size_t)n * nc_dtype_bytes(type)) == 0);
+    }
+}
+
 TEST(scalars_and_empty_tensors) {
     nc_tensor in[3];
     for (int i = 0; i < 3; i++) {
