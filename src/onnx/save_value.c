@@ -26,7 +26,7 @@ static void put_entry(nc_text *out, const char *key, const char *value) {
 
 /* Large data starts on a page, so that readers can map it alone; the rest on a cache line. */
 static nc_code save_outside(nc_saver *s, const nc_literal *lit) {
-    static const char zeros[4096];
+    static char zeros[4096]; /* not const: no bytes of the library */
     char offset[24], length[24];
     uint64_t align = lit->bytes >= 65536 ? 4096 : 64, gap = (align - s->bytes_data % align) % align;
     NC_TRY(nc_file_add(s->w, s->data, zeros, (size_t)gap));

@@ -67,6 +67,7 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_group(w, m, o));
     NC_TRY(nc_lower_epilogue(w, m, o));
     NC_TRY(nc_lower_gelu(w, m, o));
+    NC_TRY(nc_lower_rows(w, m, o));
     if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory"); /* choosing kernels would find half-made nodes */
     NC_TRY(nc_lower_copy(w, m->main, o));
     NC_TRY(nc_lower_choose(w, m->main, o));

@@ -77,6 +77,7 @@ NC_MUST nc_code nc_lower_group(nc_work *w, nc_model *m, const nc_plan_options *o
 NC_MUST nc_code nc_lower_body(nc_work *w, nc_node *both, nc_node *lanes, nc_value *const *operands, int n);
 NC_MUST nc_code nc_lower_epilogue(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_gelu(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_rows(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
 NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);

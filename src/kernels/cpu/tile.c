@@ -56,6 +56,8 @@ typedef struct place {
 
 typedef struct registers {
     _Alignas(64) char file[FILE_BYTES];
+    char *to; /* where the one output goes, side by side from the element `first` on; NULL: to the job's tensors */
+    int64_t first;
     char *tile[NCK_TILE_MAX_REG];
     const void *now[NCK_TILE_MAX_REG]; /* where the register's value is: its tile, or memory of an input */
     struct {
@@ -331,11 +333,13 @@ static void tile_run_tile(const tile_job *j, registers *r, const place *w, int64
         }
         r->now[i] = there != NULL ? there : r->tile[i];
     }
-    char *direct = NULL;
-    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0]) direct = in_place(j, &j->out[0], w, n);
+    char *to = r->to != NULL ? r->to + (w->element - r->first) * (int64_t)j->bytes : NULL, *direct = NULL;
+    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0])
+        direct = to == NULL ? in_place(j, &j->out[0], w, n) : n % NCK_TILE_PAD == 0 ? to : NULL;
     run_ops(j, r, direct, n);
     if (direct != NULL) return;
-    for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
+    if (to != NULL) memcpy(to, r->now[p->out_reg[0]], (size_t)n * j->bytes);
+    for (int i = 0; to == NULL && i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
 }
 
 static void tile_place_of(const tile_job *j, int64_t element, place *w) {
@@ -359,10 +363,10 @@ static void tile_place_next(const tile_job *j, place *w, int64_t n) {
     w->column = n;
 }
 
-static void tile_run_chunk(void *ctx, int64_t i_chunk) {
-    const tile_job *j = ctx;
+/* Elements [at, end); to: see registers. */
+__attribute__((noinline)) static void tile_run_range(const tile_job *j, int64_t at, int64_t end, void *to) {
     registers r;
-    int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
+    r.to = to, r.first = at;
     for (int i = 0; i < j->p->n_reg; i++) r.tile[i] = r.file + (size_t)i * j->register_bytes;
     for (int i = 0; i < j->p->n_in; i++) {
         r.held[i].row = NULL;
@@ -382,10 +386,47 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     }
 }
 
+static void tile_run_chunk(void *ctx, int64_t i_chunk) {
+    const tile_job *j = ctx;
+    tile_run_range(j, i_chunk * CHUNK, nc_min64(j->numel, (i_chunk + 1) * CHUNK), NULL);
+}
+
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
     tile_job j;
     int64_t numel = nc_tensor_numel(out[0]);
     if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_own(p, in, out, numel, pool)) return;
     job_init(&j, p, in, out);
     nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
+}
+
+/* ---- rows ---- */
+
+typedef struct rows_job {
+    tile_job *tiles;
+    const nck_tile_rows *r;
+    int64_t parts, at_once; /* of a row; rows of an item, where a row is one part */
+} rows_job;
+
+int64_t nck_tile_parts(const nck_tile_rows *r) { return r->y == NULL ? nc_ceil_div(r->cols, NCK_TILE_PIECE) : 1; }
+
+static void tile_rows_item(void *ctx, int64_t item) {
+    const rows_job *j = ctx;
+    const nck_tile_rows *r = j->r;
+    int64_t row = j->parts > 1 ? item / j->parts : item * j->at_once, part = item % j->parts;
+    int64_t at = row * r->cols + part * NCK_TILE_PIECE;
+    int64_t end = j->parts > 1 ? nc_min64(at + NCK_TILE_PIECE, (row + 1) * r->cols)
+                               : nc_min64(row + j->at_once, r->rows) * r->cols;
+    float room[NCK_TILE_PIECE], *x = r->y != NULL ? r->y + at : room;
+    tile_run_range(j->tiles, at, end, x);
+    r->then(r, row, part, x, end - at);
+}
+
+void nck_tile_run_rows(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *shape, const nck_tile_rows *r,
+                       nc_pool *pool) {
+    tile_job tiles;
+    rows_job j = {.tiles = &tiles, .r = r, .parts = nck_tile_parts(r)};
+    if (r->rows == 0 || r->cols == 0) return;
+    j.at_once = nc_max64(1, NCK_TILE_PIECE / r->cols);
+    job_init(&tiles, p, in, &shape);
+    nc_parallel(pool, j.parts > 1 ? r->rows * j.parts : nc_ceil_div(r->rows, j.at_once), tile_rows_item, &j);
 }

@@ -52,6 +52,22 @@ bool nck_tile_check(const nck_tile_prog *p);
  * store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool);
 
+enum { NCK_TILE_PIECE = 2048 }; /* floats of the room that rows go through */
+/* What is done to rows of a program's result while they are in the cache: `then` is called with the x of some rows from
+ * `row` on, or of part number `part` of one. */
+typedef struct nck_tile_rows {
+    int64_t rows, cols;
+    float *y; /* (rows, cols), where x stays; NULL: it is gone after `then`, and at most NCK_TILE_PIECE */
+    void (*then)(const struct nck_tile_rows *r, int64_t row, int64_t part, float *x, int64_t n);
+    void *ctx;
+} nck_tile_rows;
+/* Parts of a row: 1 where x stays or fits the room. */
+int64_t nck_tile_parts(const nck_tile_rows *r);
+/* Runs a checked program of floats with one output like `shape`, which is dense, has no data and (rows, cols) in all,
+ * in[i] broadcasting to it. Which rows or parts `then` gets depends on the sizes alone. */
+void nck_tile_run_rows(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *shape, const nck_tile_rows *r,
+                       nc_pool *pool);
+
 /* An operand of nck_tile_run_flat: n floats side by side (period 0), or `period` floats over and over; a period
  * divides 16. */
 typedef struct nck_tile_run_in {

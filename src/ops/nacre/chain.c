@@ -1,8 +1,10 @@
 /* ops/nacre/chain.c: nacre.Chain: several element formulas as one node. Its subgraph `body` has one input per input
  * of the node, holds lanes and casts between floats, and neither captures nor constants: scalars come in as inputs.
  * Made by fusion; runs as one tile program (lane_cpu.c). Values between the formulas stay in the compute type. */
+#include "kernels/cpu/tile.h"
 #include "ops/build.h"
 #include "ops/lane.h"
+#include "ops/nacre/rows.h"
 
 #include <string.h>
 
@@ -42,20 +44,28 @@ static nc_code infer_inner(nc_infer *c, const nc_node *n, binding *known, int *n
     return NC_OK;
 }
 
-static nc_code chain_infer(nc_infer *c) {
-    const nc_graph *body = body_of(c);
-    if (body == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "needs a body of as many inputs and outputs as the node");
-    if (c->infer_sub != NULL) NC_TRY(c->infer_sub(c, 0, c->in, c->node->n_in));
-    binding *known = nc_arena_array(c->arena, (size_t)(c->node->n_in + body->n_nodes), sizeof *known);
+nc_code nc_chain_infer_body(nc_infer *c, const nc_graph *body, const nc_type **out) {
+    binding *known = nc_arena_array(c->arena, (size_t)(body->inputs.n + body->n_nodes), sizeof *known);
     NC_NEED(c->w, known);
     int n_known = 0;
-    for (int i = 0; i < c->node->n_in; i++) known[n_known++] = (binding){body->inputs.v[i], c->in[i]};
+    for (int i = 0; i < body->inputs.n; i++) known[n_known++] = (binding){body->inputs.v[i], c->in[i]};
     for (const nc_node *n = body->first; n != NULL; n = n->next) NC_TRY(infer_inner(c, n, known, &n_known));
-    for (int i = 0; i < c->node->n_out; i++) {
+    for (int i = 0; i < body->outputs.n; i++) {
         const binding *b = chain_find(known, n_known, body->outputs.v[i]);
         if (b == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "output %d of the body is not computed there", i);
-        c->out[i].type = b->known.type;
+        out[i] = b->known.type;
     }
+    return NC_OK;
+}
+
+static nc_code chain_infer(nc_infer *c) {
+    const nc_graph *body = body_of(c);
+    const nc_type *types[NCK_TILE_MAX_OUT];
+    if (body == NULL || body->outputs.n > NCK_TILE_MAX_OUT)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "needs a body of as many inputs and outputs as the node");
+    if (c->infer_sub != NULL) NC_TRY(c->infer_sub(c, 0, c->in, c->node->n_in));
+    NC_TRY(nc_chain_infer_body(c, body, types));
+    for (int i = 0; i < c->node->n_out; i++) c->out[i].type = types[i];
     return NC_OK;
 }
 
@@ -89,7 +99,7 @@ static nc_code chain_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     return b->code;
 }
 
-static double chain_cost(const nc_node *n, const int64_t *const *in_dims) {
+double nc_chain_cost(const nc_node *n, const int64_t *const *in_dims) {
     double elements = 1;
     for (int i = 0; i < n->n_in; i++) {
         double here = 1;
@@ -111,4 +121,4 @@ const nc_card nc_card_chain = {.name = "Chain",
                                .traits = NC_ELEMENTWISE,
                                .infer = chain_infer,
                                .decompose = chain_decompose,
-                               .cost = chain_cost};
+                               .cost = nc_chain_cost};

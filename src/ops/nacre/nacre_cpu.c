@@ -4,6 +4,7 @@
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
 #include "ops/lane.h"
+#include "ops/nacre/rows_cpu.h"
 #include "ops/reduce/reduce.h"
 #include "ops/widen.h"
 
@@ -87,6 +88,12 @@ const nc_binding nc_nacre_cpu[] = {
      .fits = nc_lane_cpu_fits,
      .prepare = nc_lane_cpu_prepare,
      .run = nc_lane_cpu_run},
+    {.op = "ChainRows",
+     .domain = "nacre",
+     .fits = nc_rows_fits,
+     .prepare = nc_rows_prepare,
+     .workspace = nc_rows_workspace,
+     .run = nc_rows_run},
     {.op = "SumTo",
      .domain = "nacre",
      .types = NC_WIDEN_HALF | NC_WIDEN_INTS,

@@ -89,7 +89,7 @@ static nc_value *conjugate(nc_builder *b, nc_value *x) {
 
 /* What of dx is there, cut or followed by zeros to `dim` along the axis. */
 static nc_value *fitted(nc_builder *b, nc_value *dx, nc_value *dim, int64_t axis) {
-    static const int64_t zeros[NC_MAX_RANK];
+    static int64_t zeros[NC_MAX_RANK]; /* not const: no bytes of the library */
     if (b->code != NC_OK) return NULL;
     dx = nc_dft_cut(b, dx, dim, axis);
     if (b->code != NC_OK) return NULL;

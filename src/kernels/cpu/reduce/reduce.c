@@ -22,7 +22,8 @@
 #define IS_NAN IS_NAN_FLOAT
 #define LOW -INFINITY
 #define HIGH INFINITY
-#define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
+#define FINISH_MEAN_F32(a, n) (float)((double)(a) / (double)(n))
+#define FINISH_MEAN FINISH_MEAN_F32
 #define VECTORS
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
@@ -34,6 +35,15 @@ static const reduce_loops *loops_of(nc_dtype type) {
     for (int i = 0; i < N_REDUCE_REST; i++)
         if (nck_reduce_rest[i].type == type) return &nck_reduce_rest[i];
     return NULL;
+}
+
+float nck_reduce_line(nck_reduce_op op, const float *x, int64_t n) {
+    const reduce_job j = {.op = op, .n_reduced = n, .inner_stride = 1, .table = nck_isa_get()->reduce};
+    reduce_tree_f32 t;
+    t.depth = 0, t.count = 0;
+    for (int64_t i = 0; i < n; i += RUN) reduce_tree_add_f32(&t, op, reduce_run_f32(&j, x + i, nc_min64(RUN, n - i)));
+    float v = reduce_tree_end_f32(&t, op);
+    return op == NCK_REDUCE_MEAN ? FINISH_MEAN_F32(v, n) : v;
 }
 
 size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced) {

@@ -30,6 +30,9 @@ size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced);
 NC_MUST nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace,
                            nc_pool *pool);
 
+/* The same of n floats side by side, in the calling thread: one tree of runs, whatever n is. */
+float nck_reduce_line(nck_reduce_op op, const float *x, int64_t n);
+
 /* The largest or least of bytes, signed, unsigned or bool, at least one an output. false, and nothing is done: x is not
  * dense, or the reduced dims do not stand together. */
 bool nck_reduce_bytes(bool least, const nc_tensor *x, nc_axes axes, void *out, nc_pool *pool);
