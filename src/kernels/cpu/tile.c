@@ -19,6 +19,7 @@
 #define FILE_BYTES 12288 /* of all registers: it lies on the stack, which may be small; many registers are shorter */
 #define CHUNK 16384      /* elements of one work item */
 #define LONG_ROW 64      /* elements from which a tile ends with its row */
+#define NEAR 8192        /* elements of rows that stay in the first cache until they are used */
 
 typedef struct operand {
     char *base;
@@ -421,12 +422,24 @@ static void tile_rows_item(void *ctx, int64_t item) {
     r->then(r, row, part, x, end - at);
 }
 
+/* Few elements, all of them at once; false: they are not. */
+__attribute__((noinline)) static bool tile_rows_small(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *shape,
+                                                      const nck_tile_rows *r) {
+    float room[NCK_TILE_PIECE];
+    int64_t n = r->rows * r->cols;
+    shape->data = r->y != NULL ? r->y : room;
+    if (n > NCK_TILE_PIECE || !nck_tile_run_small(p, in, &shape, n)) return false;
+    r->then(r, 0, 0, shape->data, n);
+    return true;
+}
+
 void nck_tile_run_rows(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *shape, const nck_tile_rows *r,
                        nc_pool *pool) {
     tile_job tiles;
     rows_job j = {.tiles = &tiles, .r = r, .parts = nck_tile_parts(r)};
-    if (r->rows == 0 || r->cols == 0) return;
-    j.at_once = nc_max64(1, NCK_TILE_PIECE / r->cols);
+    if (r->rows == 0 || r->cols == 0 || tile_rows_small(p, in, shape, r)) return;
+    j.at_once = nc_max64(1, (r->y != NULL ? NEAR : NCK_TILE_PIECE) / r->cols);
     job_init(&tiles, p, in, &shape);
-    nc_parallel(pool, j.parts > 1 ? r->rows * j.parts : nc_ceil_div(r->rows, j.at_once), tile_rows_item, &j);
+    nc_parallel(nc_pool_for(pool, r->rows * r->cols), j.parts > 1 ? r->rows * j.parts : nc_ceil_div(r->rows, j.at_once),
+                tile_rows_item, &j);
 }

@@ -63,8 +63,8 @@ typedef struct nck_tile_rows {
 } nck_tile_rows;
 /* Parts of a row: 1 where x stays or fits the room. */
 int64_t nck_tile_parts(const nck_tile_rows *r);
-/* Runs a checked program of floats with one output like `shape`, which is dense, has no data and (rows, cols) in all,
- * in[i] broadcasting to it. Which rows or parts `then` gets depends on the sizes alone. */
+/* Runs a checked program of floats with one output like `shape`, which is dense and (rows, cols) in all, its data not
+ * set, in[i] broadcasting to it. Which rows or parts `then` gets depends on the sizes alone. */
 void nck_tile_run_rows(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *shape, const nck_tile_rows *r,
                        nc_pool *pool);
 
