@@ -31,19 +31,19 @@ static void widened(nc_types which, const nc_tensor *t, char **at, size_t *bytes
     *bytes += n;
 }
 
-size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *state, const nc_tensor *in, int n_in,
-                          const nc_tensor *out, int n_out) {
+size_t nc_widen_workspace(nc_types which, uint32_t left, nc_workspace_fn inner, const void *state, const nc_tensor *in,
+                          int n_in, const nc_tensor *out, int n_out) {
     nc_tensor wide[MAX_OPERANDS];
     size_t bytes = 0;
     char *nowhere = NULL;
     /* More operands than that are refused by run, which then needs no workspace. */
     if (n_in + n_out > MAX_OPERANDS) return 0;
-    for (int i = 0; i < n_in; i++) widened(which, &in[i], &nowhere, &bytes, &wide[i]);
+    for (int i = 0; i < n_in; i++) widened(left >> i & 1 ? 0 : which, &in[i], &nowhere, &bytes, &wide[i]);
     for (int i = 0; i < n_out; i++) widened(which, &out[i], &nowhere, &bytes, &wide[n_in + i]);
     return bytes + (inner != NULL ? inner(state, wide, n_in, wide + n_in, n_out) : 0);
 }
 
-nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
+nc_code nc_widen_run(nc_types which, uint32_t left, nc_kernel inner, const nc_call *c) {
     nc_tensor wide_tensors[MAX_OPERANDS], *pointers[MAX_OPERANDS], *in = wide_tensors, *out = in + c->n_in;
     if (c->n_in + c->n_out > MAX_OPERANDS)
         return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands, at most %d can be converted",
@@ -51,7 +51,7 @@ nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     size_t bytes = 0;
     char *at = c->workspace;
     for (int i = 0; i < c->n_in; i++) {
-        widened(which, c->in[i], &at, &bytes, &in[i]);
+        widened(left >> i & 1 ? 0 : which, c->in[i], &at, &bytes, &in[i]);
         if (in[i].dtype != c->in[i]->dtype && in[i].data != NULL) NC_TRY(nck_convert(c->in[i], &in[i], c->pool));
     }
     for (int i = 0; i < c->n_out; i++) widened(which, c->out[i], &at, &bytes, &out[i]);

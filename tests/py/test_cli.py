@@ -738,3 +738,17 @@ def test_quantize_fails_with_a_message(quantizer, tmp_path, monkeypatch):
     monkeypatch.setenv("NACRE_PYTHON", "no-such-python")
     done = nacre("quantize", path, "-o", out)
     assert done.returncode == 1 and "no-such-python" in done.stderr
+
+
+@pytest.mark.parametrize("op", ["MatMul(x, w)", "Gemm(x, w, w0)", "Gemm<transB = 1>(x, w, w0)"])
+def test_weights_in_half_precision_are_widened_once(tmp_path, op):
+    """Into the packed store: a run needs no room for them."""
+    made = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float16[3,512] x) => (float16[3,512] y) '
+                                   f'{{ y = {op} }}')
+    made.graph.initializer.extend(numpy_helper.from_array(np.ones(dims, np.float16), name)
+                                  for name, dims in (("w", (512, 512)), ("w0", (512,))))
+    path = tmp_path / "half.onnx"
+    onnx.save(made, path)
+    host = good("plan", path).splitlines()[1].split()
+    assert host[0] == "host" and host[2] == "KiB" and float(host[1]) < 64, host  # the frame
+    assert host[6] == "MiB" and 1 <= float(host[5]) < 1.1, host  # packed

@@ -84,10 +84,12 @@ nc_code nc_gemm_run(const nc_call *c) {
 }
 
 size_t nc_gemm_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, nc_gemm_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, nc_gemm_left(state), nc_gemm_workspace, state, in, n_in, out, n_out);
 }
 
-nc_code nc_gemm_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_gemm_run, c); }
+nc_code nc_gemm_half_run(const nc_call *c) {
+    return nc_widen_run(NC_WIDEN_HALF, nc_gemm_left(c->state), nc_gemm_run, c);
+}
 
 /* ---- GemmOnto ---- */
 

@@ -106,7 +106,13 @@ static nc_code matmul_prepare(nc_prep *p) {
     return nc_gemm_ask_pack(p, s);
 }
 
-NC_WIDENED_HALF(matmul, matmul_workspace)
+static size_t matmul_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    return nc_widen_workspace(NC_WIDEN_HALF, nc_gemm_left(state), matmul_workspace, state, in, n_in, out, n_out);
+}
+
+static nc_code matmul_half_run(const nc_call *c) {
+    return nc_widen_run(NC_WIDEN_HALF, nc_gemm_left(c->state), matmul_run, c);
+}
 
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 NC_WIDENED(einsum_narrow, NC_WIDEN_HALF | NC_WIDEN_INTS, nc_einsum_run, nc_einsum_workspace)

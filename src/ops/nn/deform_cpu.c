@@ -87,12 +87,12 @@ nc_code nc_deform_grad_run(const nc_call *c) {
 }
 
 size_t nc_deform_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, nc_deform_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, 0, nc_deform_workspace, state, in, n_in, out, n_out);
 }
-nc_code nc_deform_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_deform_run, c); }
+nc_code nc_deform_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, 0, nc_deform_run, c); }
 
 size_t nc_deform_grad_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                      int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, nc_deform_grad_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, 0, nc_deform_grad_workspace, state, in, n_in, out, n_out);
 }
-nc_code nc_deform_grad_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_deform_grad_run, c); }
+nc_code nc_deform_grad_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, 0, nc_deform_grad_run, c); }

@@ -136,7 +136,7 @@ static nc_code wide_run(const nc_call *c) {
 }
 
 size_t nc_nbits_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, wide_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, 0, wide_workspace, state, in, n_in, out, n_out);
 }
 
 /* What is packed is not widened: its tensors lose their bytes before. */
@@ -146,7 +146,7 @@ nc_code nc_nbits_run(const nc_call *c) {
     nc_call packed = *c;
     NC_TRY(nc_nbits_check_counts(c, q));
     NC_TRY(check_groups(c, q));
-    if (q->packs == 0) return nc_widen_run(NC_WIDEN_HALF, wide_run, c);
+    if (q->packs == 0) return nc_widen_run(NC_WIDEN_HALF, 0, wide_run, c);
     for (int i = 0; i < c->n_in; i++) {
         in[i] = c->in[i];
         if (i < B || i > ZEROS || c->in[i]->data == NULL) continue;
@@ -155,5 +155,5 @@ nc_code nc_nbits_run(const nc_call *c) {
         in[i] = &bare[i];
     }
     packed.in = in;
-    return nc_widen_run(NC_WIDEN_HALF, wide_run, &packed);
+    return nc_widen_run(NC_WIDEN_HALF, 0, wide_run, &packed);
 }

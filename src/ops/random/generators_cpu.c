@@ -45,10 +45,10 @@ static nc_code draw_wide(const nc_call *c) {
 }
 
 size_t nc_draw_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, NULL, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, 0, NULL, state, in, n_in, out, n_out);
 }
 
-nc_code nc_draw_numbers(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, draw_wide, c); }
+nc_code nc_draw_numbers(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, 0, draw_wide, c); }
 
 /* The numbers, then the flags. */
 size_t nc_draw_flags_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

@@ -25,10 +25,10 @@ nc_code nc_arg_run(const nc_call *c) {
 }
 
 size_t nc_arg_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(T_NARROW, NULL, state, in, n_in, out, n_out);
+    return nc_widen_workspace(T_NARROW, 0, NULL, state, in, n_in, out, n_out);
 }
 
-nc_code nc_arg_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_arg_run, c); }
+nc_code nc_arg_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, 0, nc_arg_run, c); }
 
 nc_code nc_cumulate_prepare(nc_prep *p) {
     nc_cumulate *s = nc_arena_alloc(p->arena, sizeof *s);
@@ -48,9 +48,9 @@ nc_code nc_cumulate_run(const nc_call *c) {
 }
 
 size_t nc_cumulate_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF | NC_BIT(NC_UINT32), NULL, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF | NC_BIT(NC_UINT32), 0, NULL, state, in, n_in, out, n_out);
 }
 
 nc_code nc_cumulate_narrow_run(const nc_call *c) {
-    return nc_widen_run(NC_WIDEN_HALF | NC_BIT(NC_UINT32), nc_cumulate_run, c);
+    return nc_widen_run(NC_WIDEN_HALF | NC_BIT(NC_UINT32), 0, nc_cumulate_run, c);
 }

@@ -82,7 +82,7 @@ static nc_code reduce_run(const nc_call *c) {
 #define T_NARROW (NC_WIDEN_HALF | NC_WIDEN_INTS)
 
 size_t nc_reduce_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(T_NARROW, nc_reduce_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(T_NARROW, 0, nc_reduce_workspace, state, in, n_in, out, n_out);
 }
 
 /* The extreme over nothing is the end of the type, which the wide type does not know. */
@@ -119,7 +119,7 @@ static nc_code reduce_narrow_run(const nc_call *c) {
         if (sizes_fit(c, mask) && nck_reduce_bytes(r->op == NCK_REDUCE_MIN, c->in[0], mask, c->out[0]->data, c->pool))
             return NC_OK;
     }
-    return nc_widen_run(T_NARROW, reduce_run, c);
+    return nc_widen_run(T_NARROW, 0, reduce_run, c);
 }
 
 /* ---- nacre.SumTo ---- */
@@ -144,7 +144,7 @@ nc_code nc_reduce_sum_to_run(const nc_call *c) {
     return nck_reduce(NCK_REDUCE_SUM, x, mask, y->data, c->workspace, c->pool);
 }
 
-nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_reduce_sum_to_run, c); }
+nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, 0, nc_reduce_sum_to_run, c); }
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
 #define OWN(kind, value) \
