@@ -42,16 +42,17 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
 #define FEW_ROWS .few_dots = run_few_dots, .few_sums = run_few_sums,
 #endif
 
-#define UNIT(S)                                                                                                     \
+#define UNIT(S, N)                                                                                                  \
     {                                                                                                               \
         .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S,                             \
         .squares = run_squares_##S, .dot_shift = run_dot_shift_##S, .add_rows = run_add_rows_##S,                   \
         .extreme_rows = run_extreme_rows_##S,                                                                       \
         .norm_sums = run_norm_sums_##S, .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, \
         .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
-        .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \
+        .affine = run_affine_##S, .norm = N, .softmax_grad = run_softmax_grad_##S,                                  \
         .log_grad = run_log_grad_##S                                                                                \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);
-const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.width = V_LEN_f32, FEW_ROWS.f32 = UNIT(f32), .f64 = UNIT(f64)};
+const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {
+    .width = V_LEN_f32, FEW_ROWS.f32 = UNIT(f32, run_norm_f32), .f64 = UNIT(f64, NULL)};

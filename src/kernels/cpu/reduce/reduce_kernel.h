@@ -28,7 +28,7 @@
         void (*affine)(const T *x, T shift, T by, const T *scale, const T *bias, /* y = (x - shift) * by * scale */   \
                        T *y, int64_t n);                                         /* + bias, where that is not NULL */ \
         void (*norm)(const nck_norm_args *a, int64_t row, int64_t end); /* norm.h's rows: at most NCK_REDUCE_RUN     \
-                                                        columns, a scale for each and the same in every row */  \
+                                 columns, a scale for each and the same in every row; NULL: the longer way */  \
         /* With h = (x - shift) * by and g = dy * scale: dscale += dy * h, dbias += dy, sums = those of g and g * h. */\
         void (*norm_sums)(const T *x, const T *dy, const T *scale, T shift, T by, T *dscale, T *dbias, T sums[2],     \
                           int64_t n);                                                                                 \
