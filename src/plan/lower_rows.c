@@ -112,11 +112,13 @@ static nc_code join(nc_work *w, nc_node *n, const rows *r) {
     const nc_card *card = &nc_card_chain_rows;
     nc_node *both = nc_edit_node(n->graph, n, card, nc_card_version(card, 1), n->name, in, n_in, &n->out[0]->name, 1);
     NC_NEED(w, both);
-    nc_attr attrs[] = {{.name = "op", .kind = NC_A_INT, .i = r->op},
+    const char *then = n->card->name; /* for people */
+    nc_attr attrs[] = {{.name = "then", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)then, strlen(then)}},
+                       {.name = "op", .kind = NC_A_INT, .i = r->op},
                        {.name = "axis", .kind = NC_A_INT, .i = r->axis},
                        {.name = "keepdims", .kind = NC_A_INT, .i = r->keepdims},
                        {.name = "epsilon", .kind = NC_A_FLOAT, .f = (float)nc_attr_float(n, "epsilon")}};
-    for (int i = 0; i < 4; i++) NC_TRY(nc_edit_set_attr(both, &attrs[i]));
+    for (int i = 0; i < 5; i++) NC_TRY(nc_edit_set_attr(both, &attrs[i]));
     NC_TRY(nc_lower_body(w, both, r->lanes, in, n_in));
     for (int i = 1; i < own; i++) NC_TRY(nc_edit_add_in(both, n->in[i]));
     both->stage = n->stage, both->place = n->place;

@@ -68,6 +68,8 @@ void nc_profile_label(nc_text *out, const nc_node *n) {
     nc_text_add(out, "(");
     for (const nc_node *k = n->subs[0].graph->first; k; k = k->next)
         nc_text_addf(out, "%s%s", k->card->name, k->next ? " " : "");
+    const nc_attr *then = nc_node_attr(n, "then");
+    if (then) nc_text_addf(out, " %.*s", (int)then->s.n, then->s.p);
     nc_text_add(out, ")");
 }
 

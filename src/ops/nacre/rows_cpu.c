@@ -144,8 +144,11 @@ nc_code nc_rows_run(const nc_call *c) {
     rows_call k = {.s = s};
     bool reduces = s->op >= NC_ROWS_SUM, fits = shape_of((const nc_tensor *const *)c->in, n, &k.shape);
     nck_tile_rows r = rows_of(s, &k.shape);
-    if (!fits || nc_tensor_numel(c->out[0]) != (reduces ? r.rows : r.rows * r.cols))
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the operands do not broadcast to the planned shape");
+    int64_t made = reduces ? r.rows : r.rows * r.cols, want = nc_tensor_numel(c->out[0]);
+    if (!fits) return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "inputs of one shape, or spread to it, are expected");
+    if (made != want)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the inputs make %lld elements where %lld are expected",
+                           (long long)made, (long long)want);
     r.ctx = &k;
     if (reduces) {
         reduce_rows(c, &k, &r);
