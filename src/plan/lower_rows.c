@@ -23,11 +23,11 @@ typedef struct rows {
     bool keepdims;
 } rows;
 
-#define ROWS(X)                                                                                                \
-    X(softmax, SOFTMAX)                                                                                        \
-    X(log_softmax, LOG_SOFTMAX) X(layer_normalization, NORM) X(rms_normalization, RMS_NORM)                    \
-        X(simplified_layer_normalization, RMS_NORM) X(reduce_sum, SUM) X(reduce_mean, MEAN) X(reduce_max, MAX) \
-            X(reduce_min, MIN) X(reduce_prod, PROD)
+#define ROWS(X)                                                                                             \
+    X(softmax, SOFTMAX)                                                                                     \
+    X(log_softmax, LOG_SOFTMAX)                                                                             \
+    X(layer_normalization, NORM) X(rms_normalization, RMS_NORM) X(simplified_layer_normalization, RMS_NORM) \
+        X(reduce_sum, SUM) X(reduce_mean, MEAN) X(reduce_max, MAX) X(reduce_min, MIN) X(reduce_prod, PROD)
 #define KNOWN(name, what) extern const nc_card nc_card_##name;
 ROWS(KNOWN)
 
@@ -37,6 +37,11 @@ static const struct {
 } ops[] = {
 #define ROW(name, what) {&nc_card_##name, NC_ROWS_##what},
     ROWS(ROW)};
+
+/* What people are told of an nc_rows_op. */
+static const char *const names[] = {"Softmax",    "LogSoftmax", "LayerNormalization", "RMSNormalization", "ReduceSum",
+                                    "ReduceMean", "ReduceMax",  "ReduceMin",          "ReduceProd"};
+_Static_assert(sizeof names / sizeof *names == NC_ROWS_PROD + 1, "a name for each");
 
 /* The only user of formulas that are floats in plain order. */
 static nc_node *lanes_of(const nc_node *n) {
@@ -112,7 +117,7 @@ static nc_code join(nc_work *w, nc_node *n, const rows *r) {
     const nc_card *card = &nc_card_chain_rows;
     nc_node *both = nc_edit_node(n->graph, n, card, nc_card_version(card, 1), n->name, in, n_in, &n->out[0]->name, 1);
     NC_NEED(w, both);
-    const char *then = n->card->name; /* for people */
+    const char *then = names[r->op];
     nc_attr attrs[] = {{.name = "then", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)then, strlen(then)}},
                        {.name = "op", .kind = NC_A_INT, .i = r->op},
                        {.name = "axis", .kind = NC_A_INT, .i = r->axis},

@@ -1,6 +1,7 @@
 /* ops/nacre/rows.c: nacre.ChainRows: element formulas, and a softmax, a normalization or a reduction of the rows that
  * they make, in one pass: rows are all dims from `axis` on. The subgraph `body` holds the formulas, as that of
- * nacre.Chain does, `then` names what is done to the rows; the node's inputs behind the body's are scale and bias. Made by plan/lower_rows.c. */
+ * nacre.Chain does, `then` names what is done to the rows; the node's inputs behind the body's are scale and bias.
+ * Made by plan/lower_rows.c. */
 #include "ops/nacre/rows.h"
 
 static nc_code rows_infer(nc_infer *c) {
@@ -26,7 +27,8 @@ static const nc_op_version versions[] = {
     {.since = 1,
      IN({"inputs", T_NUMBER_ALL | T_BOOL, MIXED}),
      OUT({"output", T_FLOAT}),
-     ATTR(A_GRAPH_REQ("body"), A_STR_OPT("then"), A_INT("op", 0), A_INT("axis", 0), A_INT("keepdims", 1), A_FLOAT("epsilon", 1e-5f))},
+     ATTR(A_GRAPH_REQ("body"), A_STR_OPT("then"), A_INT("op", 0), A_INT("axis", 0), A_INT("keepdims", 1),
+          A_FLOAT("epsilon", 1e-5f))},
     {0}};
 
 const nc_card nc_card_chain_rows = {.name = "ChainRows",

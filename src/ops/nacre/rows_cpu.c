@@ -145,7 +145,8 @@ nc_code nc_rows_run(const nc_call *c) {
     bool reduces = s->op >= NC_ROWS_SUM, fits = shape_of((const nc_tensor *const *)c->in, n, &k.shape);
     nck_tile_rows r = rows_of(s, &k.shape);
     int64_t made = reduces ? r.rows : r.rows * r.cols, want = nc_tensor_numel(c->out[0]);
-    if (!fits) return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "inputs of one shape, or spread to it, are expected");
+    if (!fits)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "inputs of one shape, or spread to it, are expected");
     if (made != want)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the inputs make %lld elements where %lld are expected",
                            (long long)made, (long long)want);
