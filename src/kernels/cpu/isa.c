@@ -34,6 +34,7 @@
 #define HAS_avx512(cpu) (cpu)->avx512
 #define HAS_neon_dot(cpu) ((cpu)->neon && (cpu)->dotprod)
 #define HAS_neon_i8mm(cpu) ((cpu)->neon && (cpu)->dotprod && (cpu)->i8mm)
+#define HAS_neon_bf16(cpu) ((cpu)->neon && (cpu)->bf16)
 #define HAS_avx_vnni(cpu) ((cpu)->avx2_fma && (cpu)->f16c && (cpu)->avx_vnni)
 #define HAS_avx512_vnni(cpu) (cpu)->avx512_vnni
 #define HAS_avx512_amx(cpu) ((cpu)->avx512_vnni && (cpu)->amx)
@@ -43,6 +44,7 @@
 #define NEEDS_avx512 "AVX-512 F, DQ, BW and VL"
 #define NEEDS_neon_dot "the dot product instructions"
 #define NEEDS_neon_i8mm "the matrix instructions of 8-bit integers"
+#define NEEDS_neon_bf16 "the matrix instructions of bfloat16"
 #define NEEDS_avx_vnni "AVX-VNNI"
 #define NEEDS_avx512_vnni "AVX-512 VNNI"
 #define NEEDS_avx512_amx "AMX for 8-bit integers, which the system must allow"
@@ -71,6 +73,7 @@ HAS_FN(avx2)
 HAS_FN(avx512)
 HAS_FN(neon_dot)
 HAS_FN(neon_i8mm)
+HAS_FN(neon_bf16)
 HAS_FN(avx_vnni)
 HAS_FN(avx512_vnni)
 HAS_FN(avx512_amx)

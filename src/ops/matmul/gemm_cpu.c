@@ -1,5 +1,6 @@
 /* ops/matmul/gemm_cpu.c: Gemm on the CPU: one matrix product over any strides. C is added as a bias of the product
- * when beta is 1; else it is spread over Y first and scaled there. */
+ * when beta is 1; else it is spread over Y first and scaled there. A and B in half precision are the product's, which
+ * gives f32. */
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/matmul/matmul_cpu.h"
@@ -40,7 +41,7 @@ size_t nc_gemm_workspace(const void *state, const nc_tensor *in, int n_in, const
     (void)n_in;
     (void)n_out;
     if (!nc_dtype_is_float(out->dtype) || !gemm_describe(s, &in[0], &in[1], &g)) return 0;
-    return nck_gemm_workspace(out->dtype, g.M, g.N, g.K, s->packed);
+    return nck_gemm_workspace(in->dtype, g.M, g.N, g.K, s->packed);
 }
 
 static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
@@ -61,7 +62,7 @@ nc_code nc_gemm_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g.M,
                            (long long)g.N);
     if (g.M == 0 || g.N == 0) return NC_OK;
-    g.type = y->dtype;
+    g.type = c->in[0]->dtype;
     g.c = y->data;
     g.c_rs = g.N;
     g.c_cs = 1;
@@ -84,12 +85,10 @@ nc_code nc_gemm_run(const nc_call *c) {
 }
 
 size_t nc_gemm_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, nc_gemm_left(state), nc_gemm_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, NC_GEMM_LEFT, nc_gemm_workspace, state, in, n_in, out, n_out);
 }
 
-nc_code nc_gemm_half_run(const nc_call *c) {
-    return nc_widen_run(NC_WIDEN_HALF, nc_gemm_left(c->state), nc_gemm_run, c);
-}
+nc_code nc_gemm_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, NC_GEMM_LEFT, nc_gemm_run, c); }
 
 /* ---- GemmOnto ---- */
 

@@ -64,8 +64,8 @@ static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in,
     (void)n_out;
     if (!nc_dtype_is_float(out->dtype) || !sizes(&in[0], &in[1], &M, &N, &K)) return 0;
     int64_t rows = N > 0 ? nc_tensor_numel(out) / N : 0, batches = M > 0 ? rows / M : 0;
-    size_t whole = nck_gemm_workspace(out->dtype, rows, N, K, s->packed);
-    return nc_max_size(whole, nck_gemm_batch_workspace(out->dtype, batches, M, N, K, s->packed));
+    size_t whole = nck_gemm_workspace(in->dtype, rows, N, K, s->packed);
+    return nc_max_size(whole, nck_gemm_batch_workspace(in->dtype, batches, M, N, K, s->packed));
 }
 
 static nc_code matmul_run(const nc_call *c) {
@@ -76,7 +76,7 @@ static nc_code matmul_run(const nc_call *c) {
                            (long long)c->in[0]->dims[c->in[0]->rank - 1]);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     nck_gemm_after after;
-    nck_gemm_batch b = {.one = {.type = c->out[0]->dtype,
+    nck_gemm_batch b = {.one = {.type = c->in[0]->dtype,
                                 .M = p.M,
                                 .N = p.N,
                                 .K = p.K,
@@ -107,12 +107,10 @@ static nc_code matmul_prepare(nc_prep *p) {
 }
 
 static size_t matmul_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(NC_WIDEN_HALF, nc_gemm_left(state), matmul_workspace, state, in, n_in, out, n_out);
+    return nc_widen_workspace(NC_WIDEN_HALF, NC_GEMM_LEFT, matmul_workspace, state, in, n_in, out, n_out);
 }
 
-static nc_code matmul_half_run(const nc_call *c) {
-    return nc_widen_run(NC_WIDEN_HALF, nc_gemm_left(c->state), matmul_run, c);
-}
+static nc_code matmul_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, NC_GEMM_LEFT, matmul_run, c); }
 
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 NC_WIDENED(einsum_narrow, NC_WIDEN_HALF | NC_WIDEN_INTS, nc_einsum_run, nc_einsum_workspace)

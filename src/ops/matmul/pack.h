@@ -14,8 +14,8 @@ typedef struct nc_gemm_state {
     const nc_product_body *body;
 } nc_gemm_state;
 
-/* For ops/widen.h: B is not read where it is packed. */
-static inline uint32_t nc_gemm_left(const nc_gemm_state *s) { return s->packed ? 1u << 1 : 0; }
+/* For ops/widen.h: the product takes A and B in half precision as they lie; the rest of it is f32. */
+enum { NC_GEMM_LEFT = 1u << 0 | 1u << 1 };
 
 /* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, one made of codes
  * (nc_pack_source), or the transpose of one, which is packed from where it lies, and notes it in s. s->trans_b must be

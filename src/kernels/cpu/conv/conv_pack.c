@@ -64,7 +64,7 @@ static int64_t place_of(const weight_rows *r, int64_t i) {
 /* n rows from w on to the first n lanes of `wide`, the others 0: rows become columns by the GEMM's packing, SQUARE
  * numbers of each at a time, then the columns of a window's taps go where they belong. */
 static void pack_pair(const weight_rows *r, const char *w, int64_t n, int64_t wide, float *dst) {
-    nck_gemm_pack *turn = nck_isa_get()->gemm->f32.pack;
+    nck_gemm_pack *turn = nck_isa_get()->gemm->f32->pack;
     int64_t len = r->C * r->taps;
     float square[SQUARE * 2 * NCK_CONV_MAX_BLOCK];
     _Static_assert(2 * NCK_CONV_MAX_BLOCK <= NCK_GEMM_WIDEST, "a pair of blocks is a panel");

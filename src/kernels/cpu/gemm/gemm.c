@@ -16,7 +16,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/gemm/gemm_panels.h"
 #include "kernels/cpu/isa_narrow.h"
 
 #include <limits.h>
@@ -34,8 +34,6 @@ enum {
     LINE_WORK = 1 << 16, /* and of one row, which has as many weights to read */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 8,     /* panels of a packing item; half as many, where threads would have less than two items */
-    PACK_TERMS = 8,      /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
-    NEAR = 1 << 16,      /* bytes of panels that are packed one by one: all of their rows are at hand */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     FEW = 4,             /* a product with so many times fewer columns than a panel has is turned, where it has */
@@ -50,8 +48,8 @@ enum {
 
 typedef struct gemm_run {
     const nck_gemm_args *g;
-    const nck_gemm_unit *u;
-    size_t es;
+    nck_gemm_form f;
+    const nck_gemm_unit *u; /* of f */
     char *a_pack, *b_pack;
     bool direct;   /* B is read in place but for its last, partial panel */
     bool direct_a; /* A is read in place */
@@ -60,44 +58,44 @@ typedef struct gemm_run {
     int64_t row_panels;   /* their panels */
     int64_t p0, panels;   /* column panels at hand */
     int64_t cut0, n_cuts; /* cuts of K at hand */
-    int64_t k0, span;     /* their terms */
+    int64_t k0, span;     /* their terms, in whole groups */
     int64_t pack_panels;  /* of a packing item */
     int64_t n_pack_a;     /* packing items of A; those of B follow */
     int64_t n_row_tiles, n_column_tiles;
     int lanes; /* most threads where tiles pack B */
 } gemm_run;
 
-static const nck_gemm_unit *gemm_unit_for(nc_dtype type) {
-    const nck_gemm_table *t = nck_isa_get()->gemm;
-    return type == NC_FLOAT ? &t->f32 : &t->f64;
+/* The terms of K as panels have them: whole groups. */
+static int64_t gemm_terms(const nck_gemm_unit *u, int64_t K) { return nc_round_up(K, u->group); }
+
+static int64_t gemm_span(const nck_gemm_unit *u, int64_t K) {
+    return nc_min64(gemm_terms(u, K), (int64_t)SPAN_CUTS * KC);
 }
 
-static int64_t gemm_span(int64_t K) { return nc_min64(K, (int64_t)SPAN_CUTS * KC); }
-
-static size_t gemm_a_bytes(size_t es, int64_t M, int64_t K) {
-    return nc_align64((size_t)nc_min64(M * gemm_span(K), A_BLOCK) * es + NCK_GEMM_OVERREAD);
+static size_t gemm_a_bytes(const nck_gemm_form *f, int64_t M, int64_t K) {
+    return nc_align64((size_t)(nc_min64(M * gemm_span(f->u, K), A_BLOCK) * f->held) + NCK_GEMM_OVERREAD);
 }
 
 /* One tile has all the rows: it packs B for itself. */
 static bool gemm_is_low(const nck_gemm_unit *u, int64_t M, int64_t K) {
-    return M <= (int64_t)u->mr * TILE_ROW_PANELS && M * gemm_span(K) <= A_BLOCK;
+    return M <= (int64_t)u->mr * TILE_ROW_PANELS && M * gemm_span(u, K) <= A_BLOCK;
 }
 
 /* Elements of one lane's own panels of B. */
 static int64_t gemm_lane_room(const nck_gemm_unit *u, int64_t N, int64_t K) {
-    return nc_min64(nc_ceil_div(N, u->nr), GROUP) * u->nr * nc_min64(K, KC);
+    return nc_min64(nc_ceil_div(N, u->nr), GROUP) * u->nr * nc_min64(gemm_terms(u, K), KC);
 }
 
-static size_t gemm_b_bytes(const nck_gemm_unit *u, size_t es, int64_t M, int64_t N, int64_t K, int lanes) {
+static size_t gemm_b_bytes(const nck_gemm_form *f, int64_t M, int64_t N, int64_t K, int lanes) {
+    const nck_gemm_unit *u = f->u;
     int64_t low = nc_min64(nc_max64(1, nc_ceil_div(N, u->nr) / GROUP), lanes) * gemm_lane_room(u, N, K);
-    int64_t all = nc_min64(nc_round_up(N, u->nr) * gemm_span(K), B_BLOCK);
-    return nc_align64((size_t)(gemm_is_low(u, M, K) ? low : nc_max64(all, low)) * es);
+    int64_t all = nc_min64(nc_round_up(N, u->nr) * gemm_span(u, K), B_BLOCK);
+    return nc_align64((size_t)((gemm_is_low(u, M, K) ? low : nc_max64(all, low)) * f->held));
 }
 
 static size_t gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed, int lanes) {
-    const nck_gemm_unit *u = gemm_unit_for(type);
-    size_t es = nc_dtype_bytes(type);
-    return gemm_a_bytes(es, M, K) + (b_packed ? 0 : gemm_b_bytes(u, es, M, N, K, lanes));
+    const nck_gemm_form f = nck_gemm_form_of(type);
+    return gemm_a_bytes(&f, M, K) + (b_packed ? 0 : gemm_b_bytes(&f, M, N, K, lanes));
 }
 
 size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed) {
@@ -108,51 +106,26 @@ size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K,
     return gemm_workspace(type, M, N, K, b_packed, 1);
 }
 
-int64_t nck_gemm_columns(nc_dtype type) { return gemm_unit_for(type)->nr; }
-
-size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N) {
-    const nck_gemm_unit *u = gemm_unit_for(type);
-    return nc_align64((size_t)(nc_round_up(N, u->nr) * K) * nc_dtype_bytes(type));
+/* Cut c of all cuts of K begins here, with a group: a function of K alone, because the bits depend on it. */
+static int64_t gemm_cut_at(const gemm_run *r, int64_t c) {
+    int64_t K = r->g->K, group = r->u->group;
+    return nc_min64(K, nc_ceil_div(K, group) * c / nc_ceil_div(K, KC) * group);
 }
-
-/* Cut c of all cuts of K begins here: a function of K alone, because the bits depend on it. */
-static int64_t gemm_cut_at(int64_t K, int64_t c) { return K * c / nc_ceil_div(K, KC); }
 
 static int64_t gemm_row_at(const gemm_run *r, int64_t panel) { return r->rows * panel / r->row_panels; }
 
 static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
     const nck_gemm_args *g = r->g;
-    int64_t es = (int64_t)r->es, bytes = (gemm_row_at(r, end) - gemm_row_at(r, panel)) * r->span * es;
-    int64_t step = g->a_rs == 1 && bytes > NEAR ? PACK_TERMS : r->span;
-    for (int64_t t = 0; t < r->span; t += step)
+    int64_t bytes = (gemm_row_at(r, end) - gemm_row_at(r, panel)) * r->span * r->f.held;
+    int64_t terms = nc_min64(r->span, g->K - r->k0);
+    int64_t step = g->a_rs == 1 && bytes > NCK_GEMM_NEAR ? NCK_GEMM_PACK_TERMS : terms;
+    for (int64_t t = 0; t < terms; t += step)
         for (int64_t p = panel; p < end; p++) {
             int64_t i = gemm_row_at(r, p), rows = gemm_row_at(r, p + 1) - i;
-            r->u->pack(nc_min64(step, r->span - t), rows, rows,
-                       (const char *)g->a + ((r->i0 + i) * g->a_rs + (r->k0 + t) * g->a_cs) * es, g->a_rs, g->a_cs,
-                       r->a_pack + (i * r->span + t * rows) * es);
+            nck_gemm_pack_panel(&r->f, nc_min64(step, terms - t), rows, rows,
+                                (const char *)g->a + ((r->i0 + i) * g->a_rs + (r->k0 + t) * g->a_cs) * r->f.in, g->a_rs,
+                                g->a_cs, r->a_pack + (i * r->span + t * rows) * r->f.held);
         }
-}
-
-/* kc terms from k on of n panels of columns from p on, one panel after the other. */
-static void gemm_pack_panels(const nck_gemm_args *g, const nck_gemm_unit *u, int64_t es, int64_t k, int64_t kc,
-                             int64_t p, int64_t n, char *dst) {
-    int64_t nr = u->nr, step = g->b_cs == 1 && kc * n * nr * es > NEAR ? PACK_TERMS : kc;
-    for (int64_t t = 0; t < kc; t += step)
-        for (int64_t q = 0; q < n; q++) {
-            int64_t j = (p + q) * nr;
-            u->pack(nc_min64(step, kc - t), nc_min64(nr, g->N - j), nr,
-                    (const char *)g->b + ((k + t) * g->b_rs + j * g->b_cs) * es, g->b_cs, g->b_rs,
-                    dst + (q * kc + t) * nr * es);
-        }
-}
-
-/* Packed B: its panels in order, each with all of K. */
-void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst) {
-    const nck_gemm_unit *u = gemm_unit_for(type);
-    nck_gemm_args g = {.type = type, .N = N, .K = K, .b = b, .b_rs = rs, .b_cs = cs};
-    int64_t es = (int64_t)nc_dtype_bytes(type), panels = nc_ceil_div(N, u->nr);
-    for (int64_t p = 0; p < panels; p += PACK_PANELS)
-        gemm_pack_panels(&g, u, es, 0, K, p, nc_min64(PACK_PANELS, panels - p), (char *)dst + p * K * u->nr * es);
 }
 
 static void gemm_pack_item(void *ctx, int64_t item) {
@@ -163,18 +136,20 @@ static void gemm_pack_item(void *ctx, int64_t item) {
         return;
     }
     int64_t p = (item - r->n_pack_a) * n;
-    gemm_pack_panels(r->g, r->u, (int64_t)r->es, r->k0, r->span, r->p0 + p, nc_min64(n, r->panels - p),
-                     r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
+    nck_gemm_pack_panels(&r->f, r->g, r->k0, nc_min64(r->span, r->g->K - r->k0), r->p0 + p, nc_min64(n, r->panels - p),
+                         r->b_pack + p * r->span * r->u->nr * r->f.held);
 }
 
 /* Rows of a panel of packed B. */
-static int64_t gemm_packed_k(const nck_gemm_args *g) { return g->b_packed_k > 0 ? g->b_packed_k : g->K; }
+static int64_t gemm_packed_k(const gemm_run *r) {
+    return gemm_terms(r->u, r->g->b_packed_k > 0 ? r->g->b_packed_k : r->g->K);
+}
 
 /* Where the terms from k on of panel p are, of a B that was packed before or for the block at hand. */
 static const char *gemm_panel_at(const gemm_run *r, int64_t p, int64_t k) {
-    int64_t nr = r->u->nr, es = (int64_t)r->es;
-    if (r->g->b_packed) return (const char *)r->g->b_packed + (p * gemm_packed_k(r->g) + k) * nr * es;
-    return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
+    int64_t bytes = r->u->nr * r->f.held; /* of a term */
+    if (r->g->b_packed) return (const char *)r->g->b_packed + (p * gemm_packed_k(r) + k) * bytes;
+    return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * bytes;
 }
 
 static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
@@ -182,17 +157,17 @@ static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p
 /* Of a B that is read in place one panel at most is packed, by one tile. */
 static char *gemm_own_panels(const gemm_run *r) {
     int64_t lane = r->direct ? 0 : nc_parallel_lane();
-    return r->b_pack + lane * gemm_lane_room(r->u, r->g->N, r->g->K) * (int64_t)r->es;
+    return r->b_pack + lane * gemm_lane_room(r->u, r->g->N, r->g->K) * r->f.held;
 }
 
 /* Where the cut [k, k + kc) of panel p is, which stands in the group that begins with panel p0. */
 static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_t p, int64_t p0, int64_t *ldb) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es;
+    int64_t nr = r->u->nr;
     bool in_place = gemm_in_place(r, p);
     *ldb = in_place ? g->b_rs : nr;
-    if (in_place) return (const char *)g->b + (k * g->b_rs + p * nr) * es;
-    if (r->tile_packs_b) return gemm_own_panels(r) + (p - p0) * kc * nr * es;
+    if (in_place) return (const char *)g->b + (k * g->b_rs + p * nr) * r->f.in;
+    if (r->tile_packs_b) return gemm_own_panels(r) + (p - p0) * gemm_terms(r->u, kc) * nr * r->f.held;
     return gemm_panel_at(r, p, k);
 }
 
@@ -200,7 +175,7 @@ static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_
 static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t rows, int64_t p, int64_t panels,
                        bool first, bool last) {
     const nck_gemm_args *g = r->g;
-    int64_t es = (int64_t)r->es, j = p * r->u->nr;
+    int64_t es = r->f.out, j = p * r->u->nr;
     nck_gemm_out o = {.acc = acc,
                       .rows = rows,
                       .cols = nc_min64(panels * r->u->nr, g->N - j),
@@ -214,7 +189,7 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
                       .first = first,
                       .last = last};
     if (g->bias) o.bias = (const char *)g->bias + (i * g->bias_rs + j * g->bias_cs) * es;
-    r->u->store(&o);
+    r->f.store(&o);
 }
 
 /* One row over a B that is packed, or read in place as far as its panels are whole. Packed panels that lie far away go
@@ -222,15 +197,15 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
  * Neoverse-N1, 0.72 with AVX-512. Returns the first panel left to do. */
 static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, whole = g->b_packed ? p1 : nc_min64(p1, g->N / nr), ldb;
+    int64_t nr = r->u->nr, es = r->f.held, whole = g->b_packed ? p1 : nc_min64(p1, g->N / nr), ldb;
     int64_t step = g->b_packed && g->N * g->K * es > FAR ? 1 : INT64_MAX, n;
     for (int64_t p = p0; p < whole; p += n) {
         n = nc_min64(step, whole - p);
         for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
-            int64_t k = gemm_cut_at(g->K, c), end = gemm_cut_at(g->K, c + 1);
+            int64_t k = gemm_cut_at(r, c), end = gemm_cut_at(r, c + 1);
             const char *a = r->a_pack + (k - r->k0) * es, *b = gemm_b_panel(r, k, end - k, p, p, &ldb);
             if (g->b_packed)
-                r->u->line(end - k, a, b, gemm_packed_k(g) * nr, n, acc);
+                r->u->line(end - k, a, b, gemm_packed_k(r) * nr, n, acc);
             else
                 r->u->band(end - k, a, b, g->b_rs, n * nr, acc);
             gemm_store(r, acc, 0, 1, p, n, k == 0, end == g->K);
@@ -256,7 +231,7 @@ typedef struct gemm_target {
 static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, int64_t kc, const char *b, int64_t ldb,
                        const gemm_target *to, const char *next, int64_t apart) {
     const nck_gemm_args *g = r->g;
-    int64_t es = (int64_t)r->es;
+    int64_t es = r->f.held;
     if (r->direct_a) {
         r->u->direct[rows](kc, (const char *)g->a + ((r->i0 + i) * g->a_rs + k) * es, g->a_rs, b, ldb, to->c, to->ldc,
                            to->old, to->ld_old, next);
@@ -306,7 +281,7 @@ static void gemm_ask_after(const nck_gemm_args *g, int64_t i, int64_t rows, int6
 static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
                         const char *next, int64_t bytes_next, const gemm_tile_rows *t, void *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(bytes_next, t->n), cols = g->N - p * nr;
+    int64_t nr = r->u->nr, es = r->f.out, share = nc_ceil_div(bytes_next, t->n), cols = g->N - p * nr;
     int64_t apart = nc_round_up(share / nc_max64(1, kc / 2), LINE);
     bool first = k == 0, last = k + kc == g->K, puts = gemm_puts(g, es, first, last);
     bool far = puts && g->M * g->N * es > FAR;
@@ -357,7 +332,7 @@ static const char *gemm_next_panel(const gemm_run *r, int64_t p, int64_t p0, int
 
 /* Where tiles go through rows of A as they lie, packed or not: those of the next tile, asked for at the end. */
 static const char *gemm_next_rows(const gemm_run *r, const gemm_tile_rows *t) {
-    return (const char *)r->g->a + (r->i0 + t->at[t->n]) * r->g->a_rs * (int64_t)r->es;
+    return (const char *)r->g->a + (r->i0 + t->at[t->n]) * r->g->a_rs * r->f.in;
 }
 
 static void gemm_tile_item(void *ctx, int64_t item) {
@@ -372,21 +347,21 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     bool asks = !r->tile_packs_b && (row_tile == 0 || !r->u->asks_once);
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
-    if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
+    if ((r->direct || r->g->b_packed) && r->g->M == 1 && r->u->line) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
-        int64_t k = gemm_cut_at(r->g->K, c), kc = gemm_cut_at(r->g->K, c + 1) - k, ldb;
+        int64_t k = gemm_cut_at(r, c), kc = gemm_cut_at(r, c + 1) - k, ldb;
         for (int64_t p = p0; p < p1; p++) {
             int64_t group = r->direct ? p : p0 + (p - p0) / GROUP * GROUP;
             if (r->tile_packs_b && p == group && !gemm_in_place(r, p))
-                gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
-                                 gemm_own_panels(r));
+                nck_gemm_pack_panels(&r->f, r->g, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
+                                     gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
             const char *next = asks ? gemm_next_panel(r, p, p0, p1, k, kc) : r->a_pack;
             bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts &&
                              r->i0 + t.at[t.n] < r->g->M;
             if (rows_next) next = gemm_next_rows(r, &t);
-            int64_t bytes_b = asks ? kc * r->u->nr : 0;
-            int64_t bytes = (rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs : bytes_b) * (int64_t)r->es;
+            int64_t bytes_b = asks ? kc * r->u->nr * r->f.held : 0;
+            int64_t bytes = rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs * r->f.in : bytes_b;
             gemm_column(r, k, kc, p, b, ldb, next, bytes, &t, acc);
         }
     }
@@ -413,16 +388,17 @@ static void gemm_choose_tiles(gemm_run *r, int threads) {
 
 /* Can the micro-kernels read rows of A where they lie? Rows whole halves of a page apart push each other out of the
  * first cache; one row goes another way. */
-static bool gemm_rows_fit(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es) {
-    bool crowded = g->a_rs * (int64_t)es % 2048 == 0;
-    return u->direct[1] != NULL && g->M > 1 && g->a_cs == 1 && !crowded && (uintptr_t)g->a % es == 0;
+static bool gemm_rows_fit(const nck_gemm_args *g, const nck_gemm_form *f) {
+    bool crowded = g->a_rs * f->in % 2048 == 0;
+    return nck_gemm_form_is_plain(f) && f->u->direct[1] != NULL && g->M > 1 && g->a_cs == 1 && !crowded &&
+           (uintptr_t)g->a % (uintptr_t)f->in == 0;
 }
 
 static void gemm_compute(gemm_run *r, nc_pool *pool) {
     bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
     gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
-    r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, r->u, r->es);
+    r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, &r->f);
     r->pack_panels = r->panels < 2 * PACK_PANELS * nc_pool_threads(pool) ? PACK_PANELS / 2 : PACK_PANELS;
     r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, r->pack_panels);
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, r->pack_panels) : 0), gemm_pack_item, r);
@@ -430,10 +406,10 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
 }
 
 /* K == 0. alpha is put aside: infinite, it would make a NaN of the empty sum. */
-static void gemm_scale_only(const nck_gemm_args *g, const nck_gemm_unit *u) {
+static void gemm_scale_only(const nck_gemm_args *g, const nck_gemm_form *f) {
     nck_gemm_args scaled = *g;
     scaled.alpha = 0;
-    gemm_run at = {.g = &scaled, .u = u, .es = nc_dtype_bytes(g->type)}, *r = &at;
+    gemm_run at = {.g = &scaled, .f = *f, .u = f->u}, *r = &at;
     double zero[NCK_GEMM_MAX_TILE] = {0};
     for (int64_t i = 0; i < r->g->M; i++)
         for (int64_t p = 0; p * r->u->nr < r->g->N; p++) gemm_store(r, zero, i, 1, p, 1, true, true);
@@ -450,8 +426,8 @@ static int64_t gemm_cuts_at_once(const nck_gemm_args *g, const nck_gemm_unit *u)
 /* All rows with the columns and cuts at hand. */
 static void gemm_rows(gemm_run *r, nc_pool *pool) {
     const nck_gemm_args *g = r->g;
-    r->k0 = gemm_cut_at(g->K, r->cut0);
-    r->span = gemm_cut_at(g->K, r->cut0 + r->n_cuts) - r->k0;
+    r->k0 = gemm_cut_at(r, r->cut0);
+    r->span = gemm_terms(r->u, gemm_cut_at(r, r->cut0 + r->n_cuts) - r->k0);
     int64_t rows = A_BLOCK / r->span;
     rows = rows < g->M ? rows / r->u->mr * r->u->mr : g->M; /* whole panels */
     for (r->i0 = 0; r->i0 < g->M; r->i0 += rows) {
@@ -466,7 +442,9 @@ static bool gemm_is_within(const nck_gemm_args *g, int64_t work) {
 
 /* A product of few columns fills a panel badly, and is turned: its columns become rows. Each element has the same terms
  * in the same order. What the formulas behind it read must lie as their runs take it. */
-static bool gemm_may_turn(const nck_gemm_args *g, const nck_gemm_unit *u) {
+static bool gemm_may_turn(const nck_gemm_args *g, const nck_gemm_form *f) {
+    const nck_gemm_unit *u = f->u;
+    if (g->b_packed && !nck_gemm_form_is_plain(f)) return false; /* rows are packed from what panels do not hold */
     if (g->N * FEW > u->nr || g->M <= u->nr || (g->N > 1 && g->K < TURN_TERMS)) return false;
     if (g->after && (g->N > 1 || g->c_rs != 1)) return false;
     for (int k = 1; g->after && k < g->after->prog->n_in; k++)
@@ -490,40 +468,42 @@ static void gemm_turn(const nck_gemm_args *g, const nck_gemm_unit *u, nck_gemm_a
 }
 
 /* How many threads have room for panels of their own where the rows of a product would be packed; 0: none. */
-static int gemm_lanes_in_a(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es) {
-    int64_t room = (int64_t)(gemm_a_bytes(es, g->M, g->K) - gemm_a_bytes(es, g->N, g->K));
-    return (int)nc_min64(LANES, room / (gemm_lane_room(u, g->M, g->K) * (int64_t)es));
+static int gemm_lanes_in_a(const nck_gemm_args *g, const nck_gemm_form *f) {
+    int64_t room = (int64_t)(gemm_a_bytes(f, g->M, g->K) - gemm_a_bytes(f, g->N, g->K));
+    return (int)nc_min64(LANES, room / (gemm_lane_room(f->u, g->M, g->K) * f->held));
 }
 
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
-    const nck_gemm_unit *u = gemm_unit_for(g->type);
+    const nck_gemm_form f = nck_gemm_form_of(g->type);
+    const nck_gemm_unit *u = f.u;
     nck_gemm_args turned;
     nck_gemm_after after;
-    gemm_run r = {.g = g, .u = u, .es = nc_dtype_bytes(g->type), .a_pack = workspace, .lanes = LANES};
+    gemm_run r = {.g = g, .f = f, .u = u, .a_pack = workspace, .lanes = LANES};
+    bool plain = nck_gemm_form_is_plain(&f);
     if (g->M <= 0 || g->N <= 0) return;
     if (g->K <= 0) {
-        gemm_scale_only(g, u);
+        gemm_scale_only(g, &f);
         if (g->after) gemm_after(g, 0, g->M, 0, g->N);
         return;
     }
-    if (g->K <= NCK_GEMM_SMALL_K && gemm_is_within(g, SMALL_WORK)) {
+    if (plain && g->K <= NCK_GEMM_SMALL_K && gemm_is_within(g, SMALL_WORK)) {
         const nck_gemm_table *t = nck_narrow_gemm();
-        (g->type == NC_FLOAT ? t->f32 : t->f64).small(g, u->nr);
+        (g->type == NC_FLOAT ? t->f32 : t->f64)->small(g, u->nr);
         if (g->after) gemm_after(g, 0, g->M, 0, g->N);
         return;
     }
     if (gemm_is_within(g, ALONE_WORK)) pool = NULL;
-    int lanes = gemm_may_turn(g, u) ? gemm_lanes_in_a(g, u, r.es) : 0;
+    int lanes = gemm_may_turn(g, &f) ? gemm_lanes_in_a(g, &f) : 0;
     if (lanes > 0) {
         gemm_turn(g, u, &turned, &after);
         r.g = g = &turned, r.lanes = lanes;
     }
-    r.b_pack = r.a_pack + gemm_a_bytes(r.es, g->M, g->K);
-    r.direct = !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % r.es == 0;
+    r.b_pack = r.a_pack + gemm_a_bytes(&f, g->M, g->K);
+    r.direct = plain && !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % (uintptr_t)f.in == 0;
     r.tile_packs_b = !g->b_packed && gemm_is_low(u, g->M, g->K);
     int64_t all_panels = nc_ceil_div(g->N, u->nr), all_cuts = nc_ceil_div(g->K, KC);
     int64_t cuts = nc_min64(all_cuts, r.tile_packs_b ? SPAN_CUTS : gemm_cuts_at_once(g, u));
-    int64_t at_once = nc_max64(1, B_BLOCK / (nc_min64(g->K, cuts * KC) * u->nr));
+    int64_t at_once = nc_max64(1, B_BLOCK / (nc_min64(gemm_terms(u, g->K), cuts * KC) * u->nr));
     int64_t panels = g->b_packed || r.tile_packs_b ? all_panels : at_once;
     for (r.p0 = 0; r.p0 < all_panels; r.p0 += panels) {
         r.panels = nc_min64(panels, all_panels - r.p0);

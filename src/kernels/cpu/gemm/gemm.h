@@ -1,9 +1,12 @@
-/* kernels/cpu/gemm/gemm.h: C (M,N) = alpha * A (M,K) * B (K,N) + beta * C + bias, in f32 or f64, over any strides.
+/* kernels/cpu/gemm/gemm.h: C (M,N) = alpha * A (M,K) * B (K,N) + beta * C + bias, in f32 or f64, over any strides; A
+ * and B may also be f16 or bf16, with C and the bias in f32.
  *
- * Accumulation: in the element type, by fused multiply-add in the order of k, K cut into even parts of at most
- * NCK_GEMM_KC terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K:
- * not on threads, packing, ISA or the size of the rest. beta == 0 does not read C; K == 0 gives beta * C + bias.
- * C overlaps neither A, B nor bias. Workspace and packed B are 64-byte aligned; A and B need no alignment at all. */
+ * Accumulation: in C's type, by fused multiply-add in the order of k, K cut into even parts of at most NCK_GEMM_KC
+ * terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K: not on
+ * threads, packing, ISA or the size of the rest. bf16 alone is an exception where the processor has instructions for
+ * it, which add two products at a time with a rounding of their own and take denormals as 0: the ISA shows then. beta
+ * == 0 does not read C; K == 0 gives beta * C + bias. C overlaps neither A, B nor bias. Workspace and packed B are
+ * 64-byte aligned; A and B need no alignment at all. */
 #ifndef NCK_GEMM_H
 #define NCK_GEMM_H
 
@@ -31,7 +34,7 @@ typedef struct nck_gemm_after {
 } nck_gemm_after;
 
 typedef struct nck_gemm_args {
-    nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
+    nc_dtype type; /* of A and B: NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16; of halves C and the bias are NC_FLOAT */
     int64_t M, N, K;
     double alpha, beta;
     const void *a; /* (M,K) */
@@ -57,8 +60,8 @@ size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K,
  * alpha and beta are cut to integers, b_packed and bias are for floats alone. */
 void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 
-/* The packed form belongs to the ISA in use; it is not a file format. Columns from j on, a multiple of
- * nck_gemm_columns, begin with its element j * K. */
+/* The packed form belongs to the ISA in use; it is not a file format. Columns of floats and doubles from j on, a
+ * multiple of nck_gemm_columns, begin with its element j * K. */
 int64_t nck_gemm_columns(nc_dtype type);
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);

@@ -3,7 +3,10 @@
  * A tile of MR rows and NV vectors of columns stays in registers over one cut of K: 24 accumulators of 32 registers on
  * NEON, 12 of 16 on AVX2, 28 of 32 on AVX-512. A tile with fewer rows has its own kernel, so that short matrices do not
  * pay for full ones.
- * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
+ * Each element of floats is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
+#ifdef NCK_ISA_neon_bf16
+#include "kernels/cpu/gemm/gemm_bf16.inc"
+#else
 #include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/simd/simd.h"
@@ -53,7 +56,7 @@ enum { MR = 4, NV = 2 };
 enum { LINE_PANELS = 4 };
 /* Terms from a packed row to one that is asked for: callers come back to the same columns so much later. */
 enum { AHEAD = 8 };
-_Static_assert(NV * V_LEN_f32 <= NCK_GEMM_WIDEST && (int)MR <= NCK_GEMM_WIDEST, "a panel fits");
+_Static_assert(NV *V_LEN_f32 <= NCK_GEMM_WIDEST && (int)MR <= NCK_GEMM_WIDEST, "a panel fits");
 _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"
@@ -102,30 +105,33 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define DIRECT_F32(rows)
 #define DIRECT_F64(rows)
 #endif
+extern const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_), NCK_ISA_NAME(nck_gemm_f64_);
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
+const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_) = {.mr = MR,
+                                                   .nr = NV * V_LEN_f32,
+                                                   .lanes = V_LEN_f32,
+                                                   .group = 1,
+                                                   .asks_once = ASKS_ONCE,
+                                                   .micro = {EACH_ROWS(MICRO_F32)},
+                                                   .narrow = {NARROW_F32},
+                                                   .direct = {EACH_ROWS(DIRECT_F32)},
+                                                   .band = gemm_band_f32,
+                                                   .line = gemm_line_f32,
+                                                   .store = gemm_store_f32,
+                                                   .pack = gemm_pack_f32,
+                                                   .small = gemm_small_f32};
+const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f64_) = {.mr = MR,
+                                                   .nr = NV * V_LEN_f64,
+                                                   .lanes = V_LEN_f64,
+                                                   .group = 1,
+                                                   .asks_once = ASKS_ONCE,
+                                                   .micro = {EACH_ROWS(MICRO_F64)},
+                                                   .direct = {EACH_ROWS(DIRECT_F64)},
+                                                   .band = gemm_band_f64,
+                                                   .line = gemm_line_f64,
+                                                   .store = gemm_store_f64,
+                                                   .pack = gemm_pack_f64,
+                                                   .small = gemm_small_f64};
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
-    .width = V_LEN_f32,
-    .f32 = {.mr = MR,
-            .nr = NV * V_LEN_f32,
-            .lanes = V_LEN_f32,
-            .asks_once = ASKS_ONCE,
-            .micro = {EACH_ROWS(MICRO_F32)},
-            .narrow = {NARROW_F32},
-            .direct = {EACH_ROWS(DIRECT_F32)},
-            .band = gemm_band_f32,
-            .line = gemm_line_f32,
-            .store = gemm_store_f32,
-            .pack = gemm_pack_f32,
-            .small = gemm_small_f32},
-    .f64 = {.mr = MR,
-            .nr = NV * V_LEN_f64,
-            .lanes = V_LEN_f64,
-            .asks_once = ASKS_ONCE,
-            .micro = {EACH_ROWS(MICRO_F64)},
-            .direct = {EACH_ROWS(DIRECT_F64)},
-            .band = gemm_band_f64,
-            .line = gemm_line_f64,
-            .store = gemm_store_f64,
-            .pack = gemm_pack_f64,
-            .small = gemm_small_f64},
-};
+    .width = V_LEN_f32, .f32 = &NCK_ISA_NAME(nck_gemm_f32_), .f64 = &NCK_ISA_NAME(nck_gemm_f64_)};
+#endif

@@ -31,10 +31,10 @@ size_t nck_gemm_batch_workspace(nc_dtype type, int64_t n, int64_t M, int64_t N, 
 
 static void batch_product(const nck_gemm_batch *b, const nck_walk_at *w, void *workspace, nc_pool *pool) {
     nck_gemm_args g = b->one;
-    int64_t es = (int64_t)nc_dtype_bytes(g.type);
+    int64_t es = (int64_t)nc_dtype_bytes(g.type), bytes_c = nc_dtype_is_float(g.type) && es < 4 ? 4 : es;
     g.a = (const char *)g.a + w->offset[0] * es;
     if (g.b_packed == NULL) g.b = (const char *)g.b + w->offset[1] * es;
-    g.c = (char *)g.c + w->offset[2] * es;
+    g.c = (char *)g.c + w->offset[2] * bytes_c;
     nck_gemm_after after;
     if (g.after != NULL) {
         after = *g.after;

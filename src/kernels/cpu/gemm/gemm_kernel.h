@@ -5,7 +5,10 @@
  * A panel holds for each k its lanes side by side: the lanes of A are rows, those of B columns, so that a micro-kernel
  * reads both from front to back. A panel of A has as many lanes as the kernel that reads it has rows; one of B has nr,
  * zero past the edge. An example: A of 5 rows and 3 terms in panels of 3 and 2 lanes is
- *     a00 a10 a20   a01 a11 a21   a02 a12 a22     and     a30 a40   a31 a41   a32 a42 */
+ *     a00 a10 a20   a01 a11 a21   a02 a12 a22     and     a30 a40   a31 a41   a32 a42
+ * Where a kernel adds several products at once, terms stand in groups: for each group the lanes side by side, each with
+ * its terms, 0 past the last. In groups of 4 the first of those panels is
+ *     a00 a01 a02 0   a10 a11 a12 0   a20 a21 a22 0 */
 #ifndef NCK_GEMM_KERNEL_H
 #define NCK_GEMM_KERNEL_H
 
@@ -28,8 +31,8 @@ typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void 
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 /* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
 typedef void nck_gemm_line(int64_t kc, const void *a, const void *b, int64_t apart, int64_t panels, void *acc);
-/* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms.
- * Elements may be unaligned; width is at most NCK_GEMM_WIDEST. */
+/* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms, in
+ * groups where the unit has them. Elements may be unaligned; width is at most NCK_GEMM_WIDEST. */
 #define NCK_GEMM_WIDEST 32
 typedef void nck_gemm_pack(int64_t kc, int64_t lanes, int64_t width, const void *src, int64_t lane_stride,
                            int64_t k_stride, void *dst);
@@ -53,12 +56,13 @@ typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
     int mr, nr, lanes;                          /* lanes: elements of a vector */
+    int group;                                  /* terms that stand side by side */
     bool asks_once; /* the first tile of rows alone asks for panels of a packed B: the others find them in the cache */
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_micro *narrow[2]; /* mr rows of one vector, or two, of a panel's columns; NULL: micro does all of them */
     nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* the same; NULL: rows are always packed */
     nck_gemm_band *band;
-    nck_gemm_line *line;
+    nck_gemm_line *line; /* NULL: micro does one row as well; band, store and small are then NULL too */
     nck_gemm_store *store;
     nck_gemm_pack *pack;
     nck_gemm_small *small;
@@ -66,7 +70,8 @@ typedef struct nck_gemm_unit {
 
 typedef struct nck_gemm_table {
     int width; /* floats of a vector */
-    nck_gemm_unit f32, f64;
+    const nck_gemm_unit *f32, *f64;
+    const nck_gemm_unit *bf16; /* panels of bf16, sums of float, nr as f32 has it; NULL: no instructions for it */
 } nck_gemm_table;
 
 #endif

@@ -1,6 +1,8 @@
 /* kernels/cpu/gemm/gemm_test.c: the blocked product against three loops, over strides, odd and empty sizes, NaN and
- * infinity, unaligned operands; equal bits for threads, packing and every ISA. */
+ * infinity, unaligned operands; equal bits for threads, packing and every ISA, of bf16 every one without instructions
+ * for it. */
 #include "base/mem.h"
+#include "base/real.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/isa.h"
 #include "tests/check.h"
@@ -33,12 +35,13 @@ typedef struct operands {
 static void put(nc_dtype type, void *p, int64_t i, double v) {
     if (type == NC_FLOAT)
         ((float *)p)[i] = (float)v;
-    else
+    else if (type == NC_DOUBLE)
         ((double *)p)[i] = v;
+    else
+        ((uint16_t *)p)[i] = type == NC_FLOAT16 ? nc_f32_to_f16((float)v) : nc_f32_to_bf16((float)v);
 }
-static double get(nc_dtype type, const void *p, int64_t i) {
-    return type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
+static double get(nc_dtype type, const void *p, int64_t i) { return nc_real_get_any(type, p, i); }
+static nc_dtype sums_of(nc_dtype type) { return type == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT; }
 
 static char *random_matrix(nc_dtype type, int64_t n, uint32_t seed) {
     char *p = nc_alloc((size_t)(n + 1) * nc_dtype_bytes(type));
@@ -51,12 +54,13 @@ static char *random_matrix(nc_dtype type, int64_t n, uint32_t seed) {
 
 static bool operands_init(operands *o, nc_dtype type, const gemm_case *c) {
     int64_t M = c->M, N = c->N, K = c->K;
-    o->es = nc_dtype_bytes(type);
+    nc_dtype sums = sums_of(type);
+    o->es = nc_dtype_bytes(sums);
     o->c_bytes = (size_t)(M * N) * o->es;
     o->a = random_matrix(type, M * K, 1);
     o->b = random_matrix(type, K * N, 2);
-    o->c0 = random_matrix(type, M * N, 3);
-    o->bias = random_matrix(type, M * N + M + N, 4);
+    o->c0 = random_matrix(sums, M * N, 3);
+    o->bias = random_matrix(sums, M * N + M + N, 4);
     o->got = nc_alloc(o->c_bytes);
     o->want = nc_alloc(o->c_bytes);
     o->args = (nck_gemm_args){.type = type,
@@ -104,6 +108,11 @@ static void multiply(operands *o, void *c, bool packed, int threads) {
     if (pool) nc_pool_destroy(pool);
 }
 
+/* Does it have instructions of bf16, and bits of its own? */
+static bool has_squares(const nck_isa *isa) { return strcmp(isa->from.gemm, "neon_bf16") == 0; }
+
+static const char *chosen; /* NULL: the best ISA */
+
 static void check_case(nc_dtype type, const gemm_case *c) {
     operands o;
     REQUIRE(operands_init(&o, type, c));
@@ -112,8 +121,9 @@ static void check_case(nc_dtype type, const gemm_case *c) {
     ref.c = o.want;
     nck_gemm_ref(&ref);
     multiply(&o, o.got, false, 1);
-    nc_tolerance tol = nc_tol_of_sum(type == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64, (double)c->K);
-    for (int64_t i = 0; i < c->M * c->N; i++) CHECK_CLOSE(get(type, o.got, i), get(type, o.want, i), tol);
+    nc_dtype sums = sums_of(type);
+    nc_tolerance tol = nc_tol_of_sum(sums == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64, (double)c->K);
+    for (int64_t i = 0; i < c->M * c->N; i++) CHECK_CLOSE(get(sums, o.got, i), get(sums, o.want, i), tol);
     static const struct {
         bool packed;
         int threads;
@@ -122,12 +132,14 @@ static void check_case(nc_dtype type, const gemm_case *c) {
         multiply(&o, o.want, ways[w].packed, ways[w].threads);
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
     }
+    bool squares = has_squares(nck_isa_get());
     for (int i = 0; nck_isa_at(i); i++) {
+        if (type == NC_BFLOAT16 && has_squares(nck_isa_at(i)) != squares) continue;
         CHECK(nck_isa_set_for_test(nck_isa_at(i)->name));
         multiply(&o, o.want, i % 2, 1);
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
     }
-    CHECK(nck_isa_set_for_test(NULL));
+    CHECK(nck_isa_set_for_test(chosen));
     operands_release(&o);
 }
 
@@ -136,6 +148,16 @@ TEST(gemm_f32) {
 }
 TEST(gemm_f64) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_DOUBLE, &cases[i]);
+}
+TEST(gemm_f16) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_FLOAT16, &cases[i]);
+}
+/* By the processor's instructions where it has them, and widened as on one that has not. */
+TEST(gemm_bf16) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_BFLOAT16, &cases[i]);
+    CHECK(nck_isa_set_for_test(chosen = "portable"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_BFLOAT16, &cases[i]);
+    CHECK(nck_isa_set_for_test(chosen = NULL));
 }
 
 /* Sums that the micro-kernels put on C or on a bias themselves, last panels of one and two vectors, a C far away. */
@@ -149,11 +171,11 @@ TEST(gemm_put_on_something) {
 }
 
 /* More than the workspace holds at once: several blocks of rows, of columns and of K. */
-TEST(gemm_blocks) {
-    static const gemm_case large[] = {{145, 260, 9000, 1, 0, 0, 0, 0, 'r'}, {150, 20, 17000, 1, 1, 0, 1, 0, 0}};
+static void check_blocks(nc_dtype type) {
+    static const gemm_case large[] = {{145, 260, 9001, 1, 0, 0, 0, 0, 'r'}, {150, 20, 17000, 1, 1, 0, 1, 0, 0}};
     for (int i = 0; i < 2; i++) {
         operands o;
-        REQUIRE(operands_init(&o, NC_FLOAT, &large[i]));
+        REQUIRE(operands_init(&o, type, &large[i]));
         memcpy(o.want, o.c0, o.c_bytes);
         nck_gemm_args ref = o.args;
         ref.c = o.want;
@@ -166,6 +188,11 @@ TEST(gemm_blocks) {
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
         operands_release(&o);
     }
+}
+TEST(gemm_blocks) {
+    check_blocks(NC_FLOAT);
+    check_blocks(NC_FLOAT16);
+    check_blocks(NC_BFLOAT16);
 }
 
 TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
@@ -269,13 +296,13 @@ TEST(gemm_few_columns_have_the_bits_of_many) {
 }
 
 /* One bad number in A spoils its row alone, one in B its column alone; zero beta hides NaN in C. */
-TEST(gemm_nan_stays_in_its_row_and_column) {
+static void check_nan(nc_dtype type) {
     for (int64_t M = 4; M <= 11; M += 7) { /* a small product and a blocked one */
         operands o;
         gemm_case c = {M, 29, 19, 1, 0, 0, 0, 0, 0};
-        REQUIRE(operands_init(&o, NC_FLOAT, &c));
-        ((float *)(void *)o.a)[3 * 19 + 5] = NAN;
-        ((float *)(void *)o.b)[7 * 29 + 28] = INFINITY;
+        REQUIRE(operands_init(&o, type, &c));
+        put(type, o.a, 3 * 19 + 5, NAN);
+        put(type, o.b, 7 * 29 + 28, INFINITY);
         for (int64_t i = 0; i < M * 29; i++) ((float *)(void *)o.c0)[i] = NAN;
         for (int packed = 0; packed < 2; packed++) {
             multiply(&o, o.got, packed, 1);
@@ -288,17 +315,23 @@ TEST(gemm_nan_stays_in_its_row_and_column) {
         operands_release(&o);
     }
 }
+TEST(gemm_nan_stays_in_its_row_and_column) {
+    check_nan(NC_FLOAT);
+    check_nan(NC_FLOAT16);
+    check_nan(NC_BFLOAT16);
+}
 
-TEST(gemm_unaligned) {
+static void check_unaligned(nc_dtype type) {
     for (int64_t M = 4; M <= 6; M += 2) { /* a small product and a blocked one */
         operands o;
         gemm_case c = {M, 25, 33, 1, 0, 0, 0, 0, 0};
-        REQUIRE(operands_init(&o, NC_FLOAT, &c));
+        size_t es = nc_dtype_bytes(type);
+        REQUIRE(operands_init(&o, type, &c));
         multiply(&o, o.want, false, 1);
-        char *a = nc_alloc(6 * 33 * 4 + 1), *b = nc_alloc(33 * 25 * 4 + 1);
+        char *a = nc_alloc(6 * 33 * es + 1), *b = nc_alloc(33 * 25 * es + 1);
         REQUIRE(a && b);
-        memcpy(a + 1, o.a, (size_t)M * 33 * 4);
-        memcpy(b + 1, o.b, 33 * 25 * 4);
+        memcpy(a + 1, o.a, (size_t)M * 33 * es);
+        memcpy(b + 1, o.b, 33 * 25 * es);
         o.args.a = a + 1;
         o.args.b = b + 1;
         for (int packed = 0; packed < 2; packed++) {
@@ -308,6 +341,11 @@ TEST(gemm_unaligned) {
         nc_free(a), nc_free(b);
         operands_release(&o);
     }
+}
+TEST(gemm_unaligned) {
+    check_unaligned(NC_FLOAT);
+    check_unaligned(NC_FLOAT16);
+    check_unaligned(NC_BFLOAT16);
 }
 
 /* The weights of a hidden layer are read by several threads, those of a small one by the caller. */
