@@ -45,6 +45,22 @@ TEST(lower_epilogue_follows_products) {
     JOINS("(float[4] x, float[4,n] w, float[n] b) => (y) { g = MatMul(x, w) y = Add(g, b) }", "MatMulChain{Add}");
 }
 
+#define ATTENTION(dims)                                                     \
+    "(float[" dims "] q, float[" dims "] k, float[" dims "] v, float[" dims \
+    "] r, float[] s, bool[1] m, float[t,1] e) => (y) <const "               \
+    "float[4] c = {1, 2, 3, 4}> { "
+
+TEST(lower_epilogue_follows_attention) {
+    JOINS(ATTENTION("b,h,t,4") "a = Attention(q, k, v) g = Sigmoid(r) p = Mul(a, g) y = Add(p, c) }",
+          "AttentionChain{Sigmoid Mul Add}");
+    JOINS(
+        ATTENTION("b,t,4") "a = Attention<q_num_heads = 2, kv_num_heads = 2>(q, k, v, m) p = Mul(a, s) y = Add(p, c) }",
+        "AttentionChain{Mul Add}");
+    JOINS(ATTENTION("b,h,t,4") "a, j, l = Attention(q, k, v) o = Add(j, l) p = Tanh(a) y = Concat<axis = 2>(o, p) }",
+          "Attention Add Tanh Concat");
+    JOINS(ATTENTION("b,h,t,4") "a = Attention(q, k, v) p = Mul(a, r) y = Add(p, e) }", "Attention Chain{Mul Add}");
+}
+
 TEST(lower_epilogue_refuses_what_products_cannot_spread) {
     JOINS(PRODUCT "y = Add(p, m) }", "MatMul Add");
     JOINS("(float[s,4] x, float[4] w, float[s] b) => (y) { g = MatMul(x, w) y = Add(g, b) }", "MatMulChain{Add}");

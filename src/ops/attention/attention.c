@@ -118,7 +118,25 @@ const nc_card nc_card_attention = {.name = "Attention",
                                    .no_grad_in = 1u << 6,
                                    .infer = attention_infer,
                                    .grad = nc_attention_grad,
-                                   .decompose = nc_attention_decompose};
+                                   .decompose = nc_attention_decompose,
+                                   .with_body = &nc_card_attention_chain};
+
+/* ---- nacre.AttentionChain: plan/lower_epilogue.c makes it ---- */
+
+static const nc_op_version chain_versions[] = {
+    {.since = 1,
+     IN(OPERANDS, LENGTHS, {"more", SAME(0), OPTIONAL | NC_P_VARIADIC}),
+     OUT({"Y", SAME(0)}),
+     ATTR(ATTRS, A_INT("left_window_size", -1), A_INT("right_window_size", -1), A_GRAPH_REQ("body"))},
+    {0}};
+
+const nc_card nc_card_attention_chain = {.name = "AttentionChain",
+                                         .domain = "nacre",
+                                         .no_grad = NC_LOWERED_NO_GRAD,
+                                         .doc = "Attention, and element formulas done to its result.",
+                                         .versions = chain_versions,
+                                         .infer = attention_infer,
+                                         .epilogue_in = NC_ATTN_INPUTS};
 
 /* ---- nacre.AttentionDropout ---- */
 

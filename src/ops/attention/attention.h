@@ -30,6 +30,8 @@ NC_MUST nc_code nc_attention_put(nc_work *w, nc_node *n, const char *kernels);
 
 enum { NC_ATTN_INPUTS = 7 };
 
+extern const nc_card nc_card_attention_chain; /* Attention with a body: element formulas done to its result */
+
 extern const nc_attr_spec nc_attention_attrs[]; /* of nacre's forms of it; ratio: of those that drop */
 
 /* AttentionDropout and its gradient take the random state as the last of their inputs: lowering gives it. */

@@ -7,6 +7,7 @@
 
 #define HALF(name, workspace_fn) NC_WIDENED(name##_half, NC_WIDEN_HALF, nc_##name##_run, workspace_fn)
 HALF(attention, nc_attention_workspace)
+HALF(attention_chain, nc_attention_workspace)
 HALF(attention_grad, nc_attention_grad_workspace)
 HALF(rotary, NULL)
 HALF(linear_attention, nc_linear_attention_workspace)
@@ -21,6 +22,12 @@ const nc_binding nc_attention_cpu[] = {{.op = "Attention",
                                         .prepare = nc_attention_prepare,
                                         .workspace = attention_half_workspace,
                                         .run = attention_half_run},
+                                       {.op = "AttentionChain",
+                                        .domain = "nacre",
+                                        .types = NC_BIT(NC_FLOAT),
+                                        .prepare = nc_attention_chain_prepare,
+                                        .workspace = attention_chain_half_workspace,
+                                        .run = attention_chain_half_run},
                                        {.op = "AttentionGrad",
                                         .domain = "nacre",
                                         .prepare = nc_attention_grad_prepare,

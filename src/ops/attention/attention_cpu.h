@@ -6,6 +6,8 @@
 
 bool nc_attention_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_attention_prepare(nc_prep *p);
+NC_MUST nc_code nc_attention_chain_prepare(nc_prep *p);
+NC_MUST nc_code nc_attention_chain_run(const nc_call *c); /* its workspace is Attention's */
 size_t nc_attention_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_attention_run(const nc_call *c);
 NC_MUST nc_code nc_attention_grad_prepare(nc_prep *p);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/move/move.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cpu.h"
+#include "ops/matmul/after.h"
 
 #include <math.h>
 
@@ -152,7 +153,7 @@ static nc_code attention_check(const nc_call *c, const int64_t *dq, const int64_
         (long long)dk[3], (long long)dv[1], (long long)dv[2]);
 }
 
-nc_code nc_attention_run(const nc_call *c) {
+static nc_code attention_run(const nc_call *c, nck_attn_after *after) {
     const nc_attention *a = c->state;
     int64_t dq[4], dk[4], dv[4], dy[4], past = past_rows(c->in, c->n_in, PAST_K);
     char *at = c->workspace;
@@ -163,6 +164,7 @@ nc_code nc_attention_run(const nc_call *c) {
                        .right = a->right,
                        .offset = past,
                        .qk_stage = (nck_attn_stage)a->mode,
+                       .after = after,
                        .qk = c->n_out > 3 ? c->out[3]->data : NULL};
     g.q = operand(c->in[Q], a->q_heads, dq);
     g.k = operand(c->in[K], a->kv_heads, dk);
@@ -178,6 +180,42 @@ nc_code nc_attention_run(const nc_call *c) {
     NC_TRY(set_lens(c, &g));
     nck_attn(&g, at, c->pool);
     return NC_OK;
+}
+
+nc_code nc_attention_run(const nc_call *c) { return attention_run(c, NULL); }
+
+/* ---- with formulas behind it ---- */
+
+typedef struct chain_state {
+    nc_attention base;
+    const nc_product_body *body;
+} chain_state;
+
+nc_code nc_attention_chain_prepare(nc_prep *p) {
+    NC_TRY(nc_attention_prepare(p));
+    chain_state *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (chain_state){.base = *(const nc_attention *)p->state};
+    p->state = s;
+    return nc_product_body_read(p, NC_ATTN_INPUTS, &s->body);
+}
+
+/* Of the result's size, of its last dim, or of one element. */
+nc_code nc_attention_chain_run(const nc_call *c) {
+    const chain_state *s = c->state;
+    nck_attn_after after = {.prog = &s->body->prog};
+    int64_t d[4], all = nc_tensor_numel(c->out[0]);
+    nck_attn_operand y = operand(c->out[0], s->base.q_heads, d);
+    for (int i = 1; i < after.prog->n_in; i++) {
+        const nc_tensor *t = c->in[NC_ATTN_INPUTS + i - 1];
+        int64_t n = nc_tensor_numel(t);
+        after.in[i] = (nck_attn_operand){.data = t->data};
+        if (n == all)
+            after.in[i] = y, after.in[i].data = t->data;
+        else if (n > 1)
+            after.in[i].head = c->out[0]->rank == 3 ? d[3] : 0, after.in[i].column = 1;
+    }
+    return attention_run(c, after.prog->n_op > 0 ? &after : NULL);
 }
 
 /* ---- the gradient ---- */

@@ -259,6 +259,23 @@ static bool attn_part(const nck_attn_args *a, const attn_item *of, int64_t n, at
     return t->k0 < t->k1 && lo < of->k1;
 }
 
+/* What comes after the rows of Y of an item; one run where they lie side by side, and so do all operands. */
+static void attn_after(const nck_attn_args *a, const attn_item *t) {
+    const nck_attn_after *f = a->after;
+    nck_tile_run_in in[NCK_ATTN_AFTER_IN];
+    bool whole = a->y.row == a->Dv;
+    for (int k = 1; k < f->prog->n_in; k++) whole &= f->in[k].row == (f->in[k].column != 0 ? a->Dv : 0);
+    int64_t step = whole ? t->rows : 1;
+    for (int64_t i = t->first, end = i + t->rows; i < end; i += step) {
+        float *y = (void *)attn_matrix(a, &a->y, t->b, t->h, i);
+        in[0] = (nck_tile_run_in){.data = y};
+        for (int k = 1; k < f->prog->n_in; k++)
+            in[k] = (nck_tile_run_in){.data = (void *)attn_matrix(a, &f->in[k], t->b, t->h, i),
+                                      .period = f->in[k].column == 0 ? 1 : 0};
+        nck_tile_run_flat(f->prog, in, y, step * a->Dv);
+    }
+}
+
 static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
     attn_item t = {.b = i / j->chunks / a->Hq, .h = i / j->chunks % a->Hq, .first = i % j->chunks * j->rows};
@@ -294,6 +311,7 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
         (void)attn_part(a, &t, n, &parts[n]);
         (a->type == NC_FLOAT ? attn_finish_f32 : attn_finish_f64)(j, &parts[n],
                                                                   &(attn_sums){m + n * ROWS, l + n * ROWS});
+        if (a->after) attn_after(a, &parts[n]);
     }
 }
 
@@ -311,6 +329,8 @@ void nck_attn_join_heads(nck_attn_args *a) {
     a->q.row = a->q.head, a->q.head *= each;
     a->y.row = a->y.head, a->y.head *= each;
     a->mask_strides[2] = a->mask_strides[1], a->mask_strides[1] *= each;
+    for (int k = 1; a->after && k < a->after->prog->n_in; k++)
+        a->after->in[k].row = a->after->in[k].head, a->after->in[k].head *= each;
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {

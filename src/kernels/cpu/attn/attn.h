@@ -10,16 +10,25 @@
 
 #include "base/shape.h"
 #include "base/threads.h"
+#include "kernels/cpu/tile.h"
 
 #define NCK_ATTN_ROWS 128
 #define NCK_ATTN_GROUPS 16 /* that work is dealt to */
-#define NCK_ATTN_FEW 64 /* of few heads, or where a block sees what its last query does */
+#define NCK_ATTN_FEW 64    /* of few heads, or where a block sees what its last query does */
 
 /* A matrix per batch and head. */
 typedef struct nck_attn_operand {
     void *data;
     int64_t batch, head, row, column; /* strides; y's columns lie side by side */
 } nck_attn_operand;
+
+/* Element formulas done to rows of Y when they are complete, while they are in the cache: f32. */
+#define NCK_ATTN_AFTER_IN 12
+typedef struct nck_attn_after {
+    const nck_tile_prog *prog; /* as nck_tile_run_flat takes it; input 0 is Y */
+    nck_attn_operand
+        in[NCK_ATTN_AFTER_IN]; /* of floats; strides of 0 spread; columns lie side by side or are one number */
+} nck_attn_after;
 
 /* What qk gets: scaled products, after softcap, after the bias, probabilities. */
 typedef enum nck_attn_stage { NCK_ATTN_PRODUCT, NCK_ATTN_CAPPED, NCK_ATTN_BIASED, NCK_ATTN_SOFTMAX } nck_attn_stage;
@@ -42,6 +51,7 @@ typedef struct nck_attn_args {
         *sink; /* (Hq) of type: the score of one more key that all queries of a head see, its value 0; NULL: none */
     void *qk;  /* (B,Hq,S,T) dense; NULL: not wanted */
     nck_attn_stage qk_stage;
+    nck_attn_after *after; /* NULL: none */
     /* NULL, or puts the keys and values [from, to) of a head into their places just before they are read, at last those
      * behind that nobody reads (to INT64_MAX); of one query or of joined heads, whose keys are read once. Returns how
      * many of a head's first keys past_k and past_v have as well, 0: none. Read there they are in the processor's
