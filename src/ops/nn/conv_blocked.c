@@ -4,6 +4,7 @@
  * weight is a constant. The subgraph `body`, if there is one, holds element formulas done to the result: its input 0 is
  * the convolution's sum, the others are the node's inputs from 3 on (plan/lower_epilogue.c). */
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "ops/binding.h"
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
@@ -47,7 +48,8 @@ static double packing(const int64_t *w, int rank) {
  * group, whose plain kernel is slow, saves as much as a move. */
 bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
-    bool constant = n->in[1]->origin == NC_FROM_CONST && n->in[1]->lit != NULL;
+    nc_pack pack = {0};
+    bool constant = nc_pack_source(n->in[1], &pack) != NULL;
     int64_t group = nc_attr_int(n, "group"), C, w[5];
     k->why = "the input is not of a type that is kept in blocks, with known rank";
     if (x == NULL || y == NULL || !(k->types & NC_BIT(x->elem)) || x->rank < 0 || y->rank != x->rank) return false;
@@ -57,7 +59,7 @@ bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     k->why = "the weight's sizes are not known";
     if (!weight_dims(n->in[1], x->rank, w)) return false;
     k->why = "the weight is no constant";
-    if (all && !constant) return false;
+    if (all && n->in[1]->origin != NC_FROM_CONST) return false;
     C = w[1] * group; /* the input's own dim may be known only in the run */
     k->why = "groups are neither whole blocks of channels nor parts of one";
     if (group < 1 || !groups_fit(C, w[0], group, k->block)) return false;

@@ -2,6 +2,7 @@
  * when a ConvTranspose takes that form: f32, group 1, one or two spatial dims, a constant weight, pads that no size
  * decides. X and Y are blocked, the weight and the bias plain. */
 #include "base/intmath.h"
+#include "ops/binding.h"
 #include "ops/blocked.h"
 #include "ops/build.h"
 #include "ops/card.h"
@@ -38,7 +39,7 @@ bool nc_conv_transpose_blocks(const nc_node *n, nc_blocking *k) {
     if (!nc_blocks_input(n, 0, k)) return false;
     k->why = "f32, one or two spatial dims, one group and a constant weight are supported";
     if (x->elem != NC_FLOAT || x->rank > 4 || !w || w->rank != x->rank || nc_attr_int(n, "group") != 1) return false;
-    if (n->in[1]->origin != NC_FROM_CONST || !n->in[1]->lit) return false;
+    if (!nc_pack_source(n->in[1], &(nc_pack){0})) return false;
     k->why = "its pads follow from sizes";
     if (nc_attr_has(n, "output_shape") || strncmp(nc_attr_str(n, "auto_pad"), "SAME", 4) == 0) return false;
     k->why = "windows reach far out of so small an input, or few channels fill no block";
