@@ -81,8 +81,13 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define TEXT "kernels/cpu/gemm/gemm_rows.inc"
 #include "kernels/cpu/per_float.inc"
 
+#ifdef NCK_ISA_avx512 /* what is so small goes to tables with shorter vectors: kernels/cpu/isa_narrow.h */
+#define SMALL(type) NULL
+#else
 #define TEXT "kernels/cpu/gemm/gemm_small.inc"
 #include "kernels/cpu/per_float.inc"
+#define SMALL(type) gemm_small_##type
+#endif
 
 /* On a Neoverse-N1 what every tile asks for costs 4% of a product of 1024 x 256 x 1024; others were not measured. */
 #ifdef NCK_ISA_neon
@@ -119,7 +124,7 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_) = {.mr = MR,
                                                    .line = gemm_line_f32,
                                                    .store = gemm_store_f32,
                                                    .pack = gemm_pack_f32,
-                                                   .small = gemm_small_f32};
+                                                   .small = SMALL(f32)};
 const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f64_) = {.mr = MR,
                                                    .nr = NV * V_LEN_f64,
                                                    .lanes = V_LEN_f64,
@@ -131,7 +136,7 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f64_) = {.mr = MR,
                                                    .line = gemm_line_f64,
                                                    .store = gemm_store_f64,
                                                    .pack = gemm_pack_f64,
-                                                   .small = gemm_small_f64};
+                                                   .small = SMALL(f64)};
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .width = V_LEN_f32, .f32 = &NCK_ISA_NAME(nck_gemm_f32_), .f64 = &NCK_ISA_NAME(nck_gemm_f64_)};
 #endif

@@ -65,7 +65,7 @@ typedef struct nck_gemm_unit {
     nck_gemm_line *line; /* NULL: micro does one row as well; band, store and small are then NULL too */
     nck_gemm_store *store;
     nck_gemm_pack *pack;
-    nck_gemm_small *small;
+    nck_gemm_small *small; /* of tables that nck_narrow_gemm may give */
 } nck_gemm_unit;
 
 typedef struct nck_gemm_table {
