@@ -2,7 +2,8 @@
  * channel-blocked layout (lower_layout.c) begins and ends at a Transpose that it can do in the same pass.
  *
  * Networks with rows [N, L, C] and images [N, C, H, W] move between them by a Transpose and a Reshape. Four rewrites,
- * each only beside a node that gains by the layout:
+ * each only beside a node that gains by the layout, the second also of a y that a Transpose made of channels last, as
+ * convolutions of codes give them: then all of it is a Reshape:
  *   Reshape [N,C,H,W] (Transpose [0,2,1] (x))  becomes  Transpose [0,3,1,2] (Reshape [N,H,W,C] (x))
  *   Transpose [0,2,1] (Reshape [N,C,L] (y))    becomes  Reshape [N,L,C] (Transpose [0,2,3,1] (y))
  *   Gelu (moves (y))                           becomes  moves (Gelu (y)), any formula of one tensor
@@ -58,8 +59,17 @@ static bool is_reshape(const nc_node *n) {
 static bool swaps_rows(const nc_node *n) {
     int64_t perm[3];
     const nc_type *x = n && n->card->permutes && n->in[0] ? n->in[0]->type : NULL;
-    if (!x || x->rank != 3 || x->elem != NC_FLOAT || n->recompute || n->out[0]->var) return false;
+    if (!x || x->rank != 3 || n->recompute || n->out[0]->var) return false;
     return n->card->permutes(n, 3, perm) && perm[0] == 0 && perm[1] == 2;
+}
+
+/* A Transpose that brings channels, the last axis, in front of the others. */
+static bool brings_front(const nc_node *n, int rank) {
+    int64_t perm[NC_MAX_RANK];
+    if (!n || !n->card->permutes || !n->in[0] || n->recompute || !n->card->permutes(n, rank, perm)) return false;
+    for (int i = 1; i < rank; i++)
+        if (perm[i] != (i == 1 ? rank - 1 : i - 1)) return false;
+    return perm[0] == 0;
 }
 
 /* x [N, L, C] and y [N, C, H, W...] have the same N and C, and all sizes but N are numbers: so L is H * W. */
@@ -115,8 +125,10 @@ static nc_code image_to_rows(const channels *c, nc_node *n) {
     nc_node *r = n->in[0] ? n->in[0]->def : NULL;
     if (!swaps_rows(n) || !is_reshape(r) || r->place != n->place || !r->in[0]) return NC_OK;
     const nc_type *x = r->in[0]->type, *y = n->out[0]->type;
-    if (!are_rows_of(y, x) || !comes_blocked(c, r->in[0])) return NC_OK;
+    bool front = x && brings_front(r->in[0]->def, x->rank);
+    if (!are_rows_of(y, x) || (!front && !comes_blocked(c, r->in[0]))) return NC_OK;
     nc_builder b = builder(c, n);
+    if (front) return put(c, &b, n, reshaped(&b, r->in[0]->def->in[0], y->dims + 1, 2));
     int64_t perm[NC_MAX_RANK] = {0};
     for (int i = 1; i < x->rank; i++) perm[i] = i == x->rank - 1 ? 1 : i + 1;
     nc_value *last = nc_build_transpose(&b, r->in[0], perm, x->rank);

@@ -25,6 +25,16 @@ TEST(lower_channels_to_rows) {
         "a = Conv(x, d); Transpose_12_out = Transpose(a); Reshape_15_out = Reshape(Transpose_12_out, 0 30 16)");
 }
 
+/* Of channels last, as convolutions of codes give them: no convolution need be beside it. */
+TEST(lower_channels_last_to_rows) {
+    ALL("(uint8[n,6,5,16] x) => (y) " CONSTS "{ a = Transpose<perm = [0,3,1,2]>(x) b = Reshape(a, rows) y = " SWAP
+        "(b) }",
+        "Reshape_13_out = Reshape(x, 0 30 16)");
+    BECOMES("(uint8[n,6,5,16] x) => (y) " CONSTS "{ a = Transpose<perm = [0,3,2,1]>(x) b = Reshape(a, rows) y = " SWAP
+            "(b) }",
+            "Transpose Reshape Transpose");
+}
+
 TEST(lower_channels_formulas_first) {
     BECOMES("(float[n,16,6,5] x) => (y) " CONSTS "{ a = " CONV "(x, d) b = Reshape(a, rows) c = " SWAP "(b) "
             "e = Mul(half, c) y = Relu(e) }",

@@ -14,6 +14,8 @@ size_t nc_quantize_workspace(const void *state, const nc_tensor *in, int n_in, c
 NC_MUST nc_code nc_quantize_run(const nc_call *c);
 NC_MUST nc_code nc_dequantize_run(const nc_call *c);
 NC_MUST nc_code nc_dynamic_quantize_run(const nc_call *c);
+NC_MUST nc_code nc_map_codes_prepare(nc_prep *p);
+NC_MUST nc_code nc_map_codes_run(const nc_call *c);
 NC_MUST nc_code nc_at_zero_check(const nc_call *c); /* the sizes of its operands */
 NC_MUST nc_code nc_at_zero_run(const nc_call *c);
 

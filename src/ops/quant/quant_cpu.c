@@ -29,6 +29,7 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearConv", .domain = NC_MICROSOFT, ROW(NC_QUANT_LINEAR_LAST), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearConvAdd", .domain = "nacre", ROW(NC_QUANT_LINEAR_SUM), .fits = nc_qlinear_conv_add_fits, CONV},
+    {.op = "MapCodes", .domain = "nacre", .prepare = nc_map_codes_prepare, .run = nc_map_codes_run},
     {.op = "QLinearAdd", .domain = NC_MICROSOFT, .fits = nc_qadd_fits, .run = nc_qadd_run},
     {.op = "NhwcMaxPool",
      .domain = NC_MICROSOFT,

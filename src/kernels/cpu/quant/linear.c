@@ -199,6 +199,25 @@ void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const 
         nck_add_codes_ref(type, n, a, pa, b, pb, y, py);
 }
 
+/* ---- maps of codes ---- */
+
+typedef struct map_job {
+    int64_t n;
+    const uint8_t *x, *table;
+    uint8_t *y;
+} map_job;
+
+static void map_item(void *ctx, int64_t item) {
+    const map_job *j = ctx;
+    int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
+    nck_isa_get()->linear->map(j->x + i, n, j->table, j->y + i);
+}
+
+void nck_map_codes(int64_t n, const uint8_t *x, const uint8_t *table, uint8_t *y, nc_pool *pool) {
+    map_job j = {.n = n, .x = x, .table = table, .y = y};
+    nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), map_item, &j);
+}
+
 /* ---- ranges ---- */
 
 typedef struct range_job {

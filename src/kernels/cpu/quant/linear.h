@@ -43,6 +43,9 @@ void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const 
 void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                        nck_codes py);
 
+/* y[i] = table[x[i]], of 256 bytes; y may be x. */
+void nck_map_codes(int64_t n, const uint8_t *x, const uint8_t *table, uint8_t *y, nc_pool *pool);
+
 /* The least and the largest element of x and of 0; NaN is passed over. */
 void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *pool);
 /* x as codes 0 to 255 that reach over the range of x and 0, with scale and zero point. codes NULL: these alone. */

@@ -33,6 +33,7 @@ typedef struct nck_linear_table {
     /* y = saturate(round(a * s->a + (b * s->b + s->rest)) + zero), each sum rounded once and less than 2^15; y may be
      * a or b. */
     void (*add)(const uint8_t *a, const uint8_t *b, int64_t n, const nck_linear_sum *s, uint8_t *y);
+    void (*map)(const uint8_t *x, int64_t n, const uint8_t *table, uint8_t *y); /* y = table[x], of 256; y may be x */
     /* The least and the largest of x, *low and *high; NaN is passed over. */
     void (*range)(const float *x, int64_t n, float *low, float *high);
 } nck_linear_table;

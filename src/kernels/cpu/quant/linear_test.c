@@ -204,3 +204,27 @@ TEST(quantize_sums_of_codes) {
     CHECK(nck_isa_set_for_test(NULL));
     nc_pool_destroy(pool);
 }
+
+TEST(quantize_maps_of_codes) {
+    enum { N = 70001 };
+    uint8_t table[256], *x = nc_alloc(N + 1), *y = nc_alloc(N + 2);
+    REQUIRE(x && y);
+    nc_pool *pool = nc_pool_create(3);
+    for (int i = 0; i < 256; i++) table[i] = (uint8_t)(i * 91 + 17);
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int n = 0; n <= N; n = n < 70 ? n + 1 : n < N ? N : N + 1) {
+            for (int i = 0; i <= N; i++) x[i] = (uint8_t)(i * 37 + i / 256);
+            memset(y, 0x55, N + 2);
+            nck_map_codes(n, x + 1, table, y + 1, n % 2 ? pool : NULL);
+            nck_map_codes(n, x + 1, table, x + 1, pool); /* in place */
+            bool same = y[0] == 0x55 && y[n + 1] == 0x55;
+            for (int i = 0; i < n; i++)
+                same &= y[i + 1] == table[(uint8_t)((i + 1) * 37 + (i + 1) / 256)] && x[i + 1] == y[i + 1];
+            CHECK(same);
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_pool_destroy(pool);
+    nc_free(x), nc_free(y);
+}
