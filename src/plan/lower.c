@@ -60,8 +60,9 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_onto(w, m, o));
     NC_TRY(nc_lower_parameters(w, m, o));
     NC_TRY(nc_lower_conv_integer(w, m, o));
-    NC_TRY(nc_lower_conv_codes(w, m, o));
     NC_TRY(nc_lower_code_maps(w, m, o));
+    NC_TRY(nc_lower_codes_last(w, m, o));
+    NC_TRY(nc_lower_conv_codes(w, m, o));
     NC_TRY(nc_lower_widen(w, m, o));
     NC_TRY(nc_lower_channels(w, m, o));
     NC_TRY(nc_lower_layout(w, m, o));

@@ -11,7 +11,7 @@
 #include "ops/lane.h"
 #include "plan/plan.h"
 
-extern const nc_card nc_card_quantize_linear, nc_card_dequantize_linear, nc_card_map_codes;
+extern const nc_card nc_card_quantize_linear, nc_card_dequantize_linear, nc_card_cast, nc_card_map_codes;
 
 enum { MOST = 64, MAX_IN = 4 }; /* formulas of a map, operands of a formula */
 
@@ -58,7 +58,7 @@ static bool is_formula(const maps *m, const nc_node *n) {
     const nc_type *t = n->out[0]->type;
     if (!t || t->kind != NC_T_TENSOR || !(t->elem == NC_FLOAT || t->elem == NC_BOOL || is_codes(t))) return false;
     bool codes = n->card == &nc_card_quantize_linear || n->card == &nc_card_dequantize_linear;
-    return codes || ((n->card->traits & NC_ELEMENTWISE) && nc_lane_number(n) >= 0);
+    return codes || n->card == &nc_card_cast || ((n->card->traits & NC_ELEMENTWISE) && nc_lane_number(n) >= 0);
 }
 
 static mapped mapped_of(const maps *m, nc_value *v) {

@@ -69,6 +69,7 @@ bool nc_lower_on_cpu(const nc_node *n, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_integer(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_codes(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_code_maps(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_codes_last(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_widen(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
 bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
