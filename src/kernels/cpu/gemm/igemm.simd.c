@@ -315,6 +315,8 @@ static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32
         igemm_scales(o, o->a_scale[0], b_scale, c->scale);
     else
         memcpy(c->scale, b_scale, sizeof b_scale);
+    c->finite = c->near = false;
+    if (o->type == NC_FLOAT) return; /* of codes */
     c->finite = igemm_is_finite(c->scale);
 #ifdef NCK_ISA_neon_dot
     c->near = igemm_near(offset, c->scale, most);
