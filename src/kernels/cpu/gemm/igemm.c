@@ -289,6 +289,42 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
                                   .out = &g->out});
 }
 
+/* Does one row become numbers by one scale and zero point of its own, with nothing else done to them? */
+static bool igemm_is_line(const igemm_run *r, int64_t n) {
+    const nck_igemm_out *o = &r->g->out;
+    bool plain = o->type == NC_FLOAT && o->c_cs == 1 && !o->clamps && o->sum_bias == NULL && o->a_scales == 1;
+    return n == 1 && plain && r->u->tiles == NULL && igemm_one_zero(r) && (o->b_scales == 1 || o->b_scales == r->g->N);
+}
+
+/* Row i with whole panels from p on whose columns have no zero points, some at a time. Returns the first one left. */
+static int64_t igemm_line(const igemm_run *r, const packed_b *b, int64_t i, const uint8_t *a, int64_t step, int64_t p,
+                          int64_t end) {
+    const nck_igemm_out *o = &r->g->out;
+    const float *bias = o->adds ? (const float *)o->c + i * o->c_rs : o->bias;
+    int64_t nr = r->u->nr, groups = nc_ceil_div(r->g->K, r->u->group), n;
+    _Alignas(64) int32_t acc[NCK_IGEMM_LINE * NCK_IGEMM_MAX_NR];
+    int32_t zero;
+    igemm_a_zeros(r, 0, 1, &zero);
+    for (end = nc_min64(end, r->g->N / nr); p < end; p += n) {
+        for (n = 0; n < NCK_IGEMM_LINE && p + n < end && igemm_no_zeros(r, p + n); n++) {
+            const int8_t *panel = (const int8_t *)b->panels + (p + n) * b->bytes_panel;
+            r->u->micro[1](groups, a, step, panel, b->exact + (p + n) * b->blocks, (nck_igemm_ahead){panel, 0},
+                           acc + n * nr);
+        }
+        if (n == 0) break;
+        r->u->line(&(nck_igemm_line){.acc = acc,
+                                     .sum = b->sums + p * nr,
+                                     .panels = n,
+                                     .zero = zero,
+                                     .a = o->a_scale[0],
+                                     .b = o->b_scales == 1 ? o->b_scale : o->b_scale + p * nr,
+                                     .each = o->b_scales > 1,
+                                     .bias = bias ? bias + p * nr : NULL,
+                                     .y = (float *)o->c + i * o->c_rs + p * nr});
+    }
+    return p;
+}
+
 /* Rows [i, i + n), packed or at a, with panels [p, end) of columns. */
 static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
     int64_t panels = nc_ceil_div(n, r->u->mr), groups = nc_ceil_div(r->g->K, r->u->group);
@@ -298,6 +334,7 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     packed_b b = {0};
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
     if (r->u->tiles != NULL) r->u->tiles_open();
+    if (igemm_is_line(r, n)) p = igemm_line(r, &b, i, a, step, p, end);
     for (; p < end; p++) {
         panel_columns c;
         igemm_read_panel(r, &b, p, &c);

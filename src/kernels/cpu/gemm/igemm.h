@@ -15,7 +15,8 @@ typedef void nck_igemm_rows(const void *ctx, int64_t i, int64_t n, int64_t step,
 
 /* What becomes of the sum s of row i and column j, with s' = s + sum_bias[j], a = a_scale[i % a_scales] and
  * b = b_scale[j % b_scales]:
- * NC_INT32: s'. NC_FLOAT: s' * (a * b) + bias[j], in f32, with `clamps` no less than low and no more than high.
+ * NC_INT32: s'. NC_FLOAT: s' * (a * b) + bias[j], in f32, with `clamps` no less than low and no more than high; with
+ * `adds`, which goes with c_cs 1 and no bias, that is added to what C holds.
  * NC_UINT8, NC_INT8: s' * (a * b / y_scale), in f32, rounded to nearest even, plus y_zero, saturated; NaN counts as 0.
  */
 typedef struct nck_igemm_out {
@@ -26,7 +27,7 @@ typedef struct nck_igemm_out {
     const float *a_scale, *b_scale;
     int64_t a_scales, b_scales;
     const float *bias; /* (N), NULL: none */
-    bool clamps;
+    bool clamps, adds;
     float low, high;
     float y_scale;
     int y_zero;

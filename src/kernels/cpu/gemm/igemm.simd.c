@@ -272,10 +272,10 @@ ALWAYS void igemm_read_words(const void *from, int64_t n, void *to) {
     if (from != NULL) memcpy(to, from, (size_t)n * 4);
 }
 
-/* a * b / y; 1 for numbers, which are not divided. */
+/* a * b / y; numbers are not divided. */
 static void igemm_scales(const nck_igemm_out *o, float a, const float *restrict b, float *restrict scale) {
-    float y = o->type == NC_FLOAT ? 1 : o->y_scale;
-    for (int j = 0; j < NR; j++) scale[j] = a * b[j] / y;
+    for (int j = 0; j < NR; j++) scale[j] = a * b[j];
+    for (int j = 0; j < NR && o->type != NC_FLOAT; j++) scale[j] /= o->y_scale;
 }
 
 static bool igemm_is_finite(const float *scale) {
@@ -423,35 +423,46 @@ static void igemm_plain_codes(const nck_igemm_tile *t) {
     }
 }
 
+/* s less n times the sums or zero points at `by`. */
+ALWAYS __m512i igemm_less(__m512i s, int32_t n, const int32_t *by) {
+    return _mm512_sub_epi32(s, _mm512_mullo_epi32(_mm512_set1_epi32(n), _mm512_loadu_si512(by)));
+}
+
 static void igemm_plain_numbers(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     const nck_igemm_columns *c = t->columns;
+    const bool rows_differ = o->a_scales > 1;
+    const int64_t first = rows_differ ? t->i % o->a_scales : 0;
     UNROLL
     for (int v = 0; v < NV; v++) {
         const __m512i offset = _mm512_loadu_si512(c->offset + v * VL);
-        const __m512i b_zero = t->a_rest ? _mm512_loadu_si512(t->b_zero + v * VL) : _mm512_setzero_si512();
         const __m512 scale = _mm512_loadu_ps(c->scale + v * VL), bias = _mm512_loadu_ps(c->bias + v * VL);
         int64_t left = t->cols - v * VL;
         const __mmask16 part = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
         float *to = (float *)o->c + t->i * o->c_rs + t->j + v * VL;
-        for (int64_t r = 0; r < t->rows; r++, to += o->c_rs) {
+        int64_t of = first;
+        for (int64_t r = 0; r < t->rows; r++, to += o->c_rs, of = of + 1 < o->a_scales ? of + 1 : 0) {
             __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset);
-            if (t->a_rest) s = _mm512_sub_epi32(s, _mm512_mullo_epi32(_mm512_set1_epi32(t->a_rest[r]), b_zero));
-            __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale);
+            if (t->a_zero) s = igemm_less(s, t->a_zero[r], t->b_sum + v * VL);
+            if (t->a_rest) s = igemm_less(s, t->a_rest[r], t->b_zero + v * VL);
+            __m512 by = rows_differ ? _mm512_mul_ps(_mm512_set1_ps(o->a_scale[of]), scale) : scale;
+            __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), by);
             if (o->bias) q = _mm512_add_ps(q, bias);
             if (o->clamps) q = _mm512_min_ps(_mm512_set1_ps(o->high), _mm512_max_ps(_mm512_set1_ps(o->low), q));
+            if (o->adds) q = _mm512_add_ps(q, _mm512_maskz_loadu_ps(part, to));
             _mm512_mask_storeu_ps(to, part, q);
         }
     }
 }
 
-/* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
+/* Rows of numbers, and of codes with one scale for A: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
-    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    bool alike = t->a_zero == NULL && t->a_rest == NULL && o->a_scales == 1;
+    if (o->c_cs != 1 || o->type == NC_INT32) return false;
     if (o->type == NC_FLOAT)
         igemm_plain_numbers(t);
-    else if (t->columns->finite && t->a_rest == NULL)
+    else if (t->columns->finite && alike)
         igemm_plain_codes(t);
     else
         return false;
@@ -550,7 +561,7 @@ static void igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
 static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
-    if (t->a_zero != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    if (t->a_zero != NULL || o->a_scales > 1 || o->adds || o->c_cs != 1 || o->type == NC_INT32) return false;
     if (t->a_rest != NULL && o->type != NC_FLOAT) return false;
     if (t->cols == NR)
         igemm_plain(true, t);
@@ -564,6 +575,28 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
     return false;
 }
 #endif
+
+static void igemm_line_panel(const nck_igemm_line *l, int64_t at, const float *restrict b, const float *restrict bias,
+                             float *restrict y) {
+    const int32_t *restrict acc = l->acc + at, *restrict sum = l->sum + at;
+    for (int j = 0; j < NR; j++) {
+        uint32_t s = (uint32_t)acc[j] - (uint32_t)l->zero * (uint32_t)sum[j];
+        y[j] = (float)(int32_t)s * (l->a * b[j]);
+    }
+    for (int j = 0; j < NR; j++) y[j] += bias[j];
+}
+
+/* Without a bias nothing is added: -0 stays. */
+static void igemm_line(const nck_igemm_line *l) {
+    float b[NR], bias[NR], y[NR];
+    for (int j = 0; j < NR; j++) b[j] = l->b[0], bias[j] = -0.0f;
+    for (int64_t at = 0; at < l->panels * NR; at += NR) {
+        if (l->each) memcpy(b, l->b + at, sizeof b);
+        if (l->bias != NULL) memcpy(bias, l->bias + at, sizeof bias);
+        igemm_line_panel(l, at, b, bias, y);
+        memcpy(l->y + at, y, sizeof y);
+    }
+}
 
 /* rows is (rows, NR) of bytes or words; c's rows lie c_rs apart, its columns c_cs. */
 static void igemm_scatter(const nck_igemm_tile *t, const void *rows, bool bytes) {
@@ -579,6 +612,10 @@ static void igemm_scatter(const nck_igemm_tile *t, const void *rows, bool bytes)
     }
 }
 
+static void igemm_add(int64_t cols, const float *restrict row, float *restrict to) {
+    for (int64_t j = 0; j < cols; j++) to[j] += row[j];
+}
+
 __attribute__((noinline)) static void igemm_store_rows(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
@@ -586,9 +623,12 @@ __attribute__((noinline)) static void igemm_store_rows(const nck_igemm_tile *t) 
     uint32_t rows[NCK_IGEMM_MAX_MR * NR];
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
-        bool whole = o->c_cs == 1 && t->cols == NR;
+        bool whole = o->c_cs == 1 && t->cols == NR && !o->adds;
         igemm_finish_row(t, r, whole ? to : row);
-        if (o->c_cs == 1 && !whole) memcpy(to, row, (size_t)(t->cols * es));
+        if (o->adds)
+            igemm_add(t->cols, (const float *)(const void *)row, (float *)(void *)to);
+        else if (o->c_cs == 1 && !whole)
+            memcpy(to, row, (size_t)(t->cols * es));
     }
     if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
 }
@@ -621,7 +661,7 @@ enum { DEPTH_WIDTH = 0, DEPTH_TWICE = false };
 #define TABLE                                                                                                       \
     .nr = NR, .a_signed = A_SIGNED, .pair_limit = PAIR_LIMIT, .most = igemm_most, .taps = igemm_taps,               \
     .depth_width = DEPTH_WIDTH, .depth_form = DEPTH_FORM, .depth_twice = DEPTH_TWICE, .depthwise = igemm_depthwise, \
-    ROWS.columns = igemm_columns, .store = igemm_store
+    ROWS.columns = igemm_columns, .store = igemm_store, .line = igemm_line
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
 const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {TABLE,

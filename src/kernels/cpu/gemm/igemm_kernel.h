@@ -83,6 +83,20 @@ typedef struct nck_igemm_tile {
 } nck_igemm_tile;
 typedef void nck_igemm_store(const nck_igemm_tile *t);
 
+/* One row of sums of whole panels as numbers: y[j] = (acc[j] - zero * sum[j]) * (a * b[j]) + bias[j]. y may be bias. */
+#define NCK_IGEMM_LINE 16 /* panels at a time */
+typedef struct nck_igemm_line {
+    const int32_t *acc, *sum;
+    int64_t panels;
+    int32_t zero;
+    float a;
+    const float *b;    /* one for all, or */
+    bool each;         /* one for each column */
+    const float *bias; /* NULL: none */
+    float *y;
+} nck_igemm_line;
+typedef void nck_igemm_store_line(const nck_igemm_line *l);
+
 /* Both at once, of all columns of a panel, near ones with one zero point for A and none for B; to: where the tile's
  * codes begin. */
 typedef void nck_igemm_codes(int64_t groups, const uint8_t *a, const int8_t *b, const nck_igemm_columns *columns,
@@ -139,6 +153,7 @@ typedef struct nck_igemm_table {
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;
+    nck_igemm_store_line *line;
     nck_igemm_codes *codes; /* of mr rows, which most tiles have; NULL: there is none */
 } nck_igemm_table;
 

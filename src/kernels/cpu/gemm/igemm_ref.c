@@ -20,7 +20,7 @@ static void igemm_ref_store(const nck_igemm_out *o, int64_t i, int64_t j, uint32
         float y = (float)s * scale;
         if (o->bias) y += o->bias[j];
         if (o->clamps) y = y < o->low ? o->low : y > o->high ? o->high : y;
-        ((float *)o->c)[at] = y;
+        ((float *)o->c)[at] = o->adds ? y + ((float *)o->c)[at] : y;
         return;
     }
     float q = (float)s * (scale / o->y_scale), low = o->type == NC_INT8 ? -128 : 0;

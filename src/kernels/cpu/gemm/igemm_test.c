@@ -28,7 +28,10 @@ static const struct {
     {515, 18, 33, 0, 0, 1, 2, 2}, {3, 260, 21, 0, 0, 0, 1, 2},  {0, 5, 5, 0, 0, 0, 0, 0},
     {5, 0, 5, 0, 0, 0, 1, 1},     {5, 7, 0, 0, 0, 0, 1, 1},     {25, 64, 130, 0, 0, 1, 1, 0},
     {24, 31, 64, 0, 0, 0, 0, 0},  {13, 70, 259, 1, 0, 0, 2, 2}, {2100, 5, 1030, 0, 0, 0, 1, 1},
-    {2, 48, 2100, 0, 0, 1, 0, 0}, {7, 48, 2100, 0, 0, 0, 1, 0},
+    {2, 48, 2100, 0, 0, 1, 0, 0}, {7, 48, 2100, 0, 0, 0, 1, 0}, {1, 300, 41, 1, 0, 0, 1, 0},
+    {1, 700, 129, 0, 0, 0, 1, 0}, {1, 300, 40, 0, 0, 0, 1, 2},  {1, 555, 132, 0, 1, 1, 1, 0},
+    {3, 100, 44, 0, 0, 0, 2, 0},  {1, 555, 66, 0, 0, 0, 0, 1},  {5, 70, 36, 0, 0, 0, 1, 2},
+    {1, 350, 66, 0, 0, 0, 0, 0},
 };
 enum { N_PRODUCTS = sizeof products / sizeof *products };
 
@@ -45,12 +48,18 @@ static void some_rows(const void *ctx, int64_t i, int64_t n, int64_t step, uint8
         for (int64_t k = 0; k < g->K; k++) to[r * step + k] = ((const uint8_t *)g->a)[(i + r) * g->a_rs + k * g->a_cs];
 }
 
+/* What C holds before: bytes that no product leaves, or numbers that something is added to. */
+static void before(const nck_igemm_args *g, size_t bytes, void *c) {
+    memset(c, 0x55, bytes + 4);
+    for (size_t k = 0; k < bytes / 4 && g->out.adds; k++) ((float *)c)[k] = (float)(k % 7) - 3;
+}
+
 static void check_run(const nck_igemm_args *g, const operands *o, int threads, const char *what) {
     size_t bytes = (size_t)(g->M * g->N) * (g->out.type == NC_INT32 || g->out.type == NC_FLOAT ? 4 : 1);
     nc_pool *pool = nc_pool_create(threads);
     nck_igemm_args run = *g;
     run.out.c = o->got;
-    memset(o->got, 0x55, bytes + 4);
+    before(g, bytes, o->got);
     nck_igemm(&run, o->workspace, pool);
     if (memcmp(o->got, o->want, bytes) != 0)
         nc_test_failed(__FILE__, __LINE__, "%s: %s, %d x %d x %d, result %s, %d threads", nck_isa_get()->from.igemm,
@@ -67,6 +76,8 @@ static void check_forms(nck_igemm_args *g, const operands *o) {
         g->out.c_rs = turned ? 1 : g->N, g->out.c_cs = turned ? g->M : 1;
         g->out.bias = t == 1 && g->K % 2 ? o->bias : NULL;
         g->out.clamps = g->K % 3 != 0, g->out.low = -1.5f, g->out.high = 3;
+        g->out.adds = t == 1 && g->K % 4 == 0;
+        before(g, (size_t)(g->M * g->N) * (t < 2 ? 4 : 1), o->want);
         nck_igemm_ref(g);
         check_run(g, o, t == 1 ? 3 : 1, "B as it lies");
         nck_igemm_pack_b(g->b_type, g->K, g->N, g->b, g->b_rs, g->b_cs, o->packed, NULL);

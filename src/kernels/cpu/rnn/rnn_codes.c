@@ -8,30 +8,24 @@
 
 typedef struct code_room {
     uint8_t *codes, *zero; /* (M,K), (M) */
-    float *scale, *sums;   /* (M), (M,N) */
+    float *scale;          /* (M) */
     void *igemm;
 } code_room;
 
 static size_t code_room_at(char *at, int64_t M, int64_t N, int64_t K, code_room *r) {
-    size_t codes = nc_align64((size_t)(M * K)), zero = nc_align64((size_t)M),
-           scale = nc_align64((size_t)M * sizeof(float)), sums = nc_align64((size_t)(M * N) * sizeof(float));
+    size_t codes = nc_align64((size_t)(M * K)), zero = nc_align64((size_t)M);
+    size_t scale = nc_align64((size_t)M * sizeof(float));
     r->codes = (uint8_t *)at;
     r->zero = r->codes + codes;
     r->scale = (float *)(void *)(r->zero + zero);
-    r->sums = (float *)(void *)((char *)r->scale + scale);
-    r->igemm = (char *)r->sums + sums;
-    return codes + zero + scale + sums + nc_align64(nck_igemm_workspace(M, N, K, true, false));
+    r->igemm = (char *)r->scale + scale;
+    return codes + zero + scale + nc_align64(nck_igemm_workspace(M, N, K, true, false));
 }
 
 size_t nck_rnn_codes_room(int64_t M, int64_t N, int64_t K) {
     static char origin;
     code_room r;
     return code_room_at(&origin, M, N, K, &r);
-}
-
-static void add_rows(const nck_rnn_product *p, const float *sums) {
-    for (int64_t i = 0; i < p->M; i++)
-        for (int64_t j = 0; j < p->N; j++) p->c[i * p->c_rs + j] += sums[i * p->N + j];
 }
 
 void nck_rnn_codes_multiply(const nck_rnn_codes *w, const nck_rnn_product *p, void *room, nc_pool *pool) {
@@ -54,14 +48,14 @@ void nck_rnn_codes_multiply(const nck_rnn_codes *w, const nck_rnn_product *p, vo
                                 .b_zero = w->zero,
                                 .b_zeros = w->zeros,
                                 .out = {.type = NC_FLOAT,
-                                        .c = p->adds ? r.sums : p->c,
-                                        .c_rs = p->adds ? p->N : p->c_rs,
+                                        .c = p->c,
+                                        .c_rs = p->c_rs,
                                         .c_cs = 1,
                                         .a_scale = r.scale,
                                         .a_scales = ranges,
                                         .b_scale = w->scale,
                                         .b_scales = w->scales,
-                                        .bias = p->bias}},
+                                        .bias = p->bias,
+                                        .adds = p->adds}},
               r.igemm, pool);
-    if (p->adds) add_rows(p, r.sums);
 }

@@ -9,7 +9,7 @@ typedef struct nck_rnn_product {
     const float *x;    /* (M,K) */
     bool by_rows;      /* each row of x has a range of its own, else all of them have one */
     const float *bias; /* (N), NULL: none */
-    bool adds;         /* to what c holds */
+    bool adds;         /* to what c holds; without a bias */
     float *c;          /* (M,N), rows c_rs apart */
     int64_t c_rs;
 } nck_rnn_product;
