@@ -38,6 +38,7 @@ class Model:
     target: float = 1.05
     within: float = EXACT
     bytes: int = 0  # that a run reads at least, where that is its limit
+    onto: dict = dataclasses.field(default_factory=dict)  # outputs that are written onto inputs, by names
 
 
 def interval(values):
@@ -102,7 +103,7 @@ def _agree(bench, model, engines):
 def _load(bench, model, engine, threads):
     """Creation, first run and memory; how many runs make a turn."""
     load = engine.ask("load", model=str(model.path), feeds=str(model.feeds), threads=threads,
-                      names=flops.outputs(model.path))
+                      names=flops.outputs(model.path), onto=model.onto)
     first = engine.ask("run", times=1)
     warm = engine.ask("run", times=2)
     above = {k: warm["memory"][k] - load["base"][k] for k in ("anonymous", "file")}
@@ -114,7 +115,8 @@ def _load(bench, model, engine, threads):
 def _start(bench, model, threads, stack):
     """Those engines that can do the model, with their figures; a peer that cannot says why and is left out."""
     engines, took, runs = {}, {}, {}
-    for n in [*NAMES, *([] if bench.quick else peers.there())]:
+    others = [] if bench.quick or model.onto else peers.there()  # which have no such words
+    for n in [*NAMES, *others]:
         engine = stack.enter_context(Engine(n, bench.package, *peers.worker(n)))
         try:
             took[n], runs[n] = _load(bench, model, engine, threads)
