@@ -66,7 +66,7 @@ class Worker:
         return lambda: session.run(None, self.feeds)
 
     def make_bound(self, model, threads):
-        """The same with everything bound once, outputs onto inputs where self.onto says so: what is given are values."""
+        """The same with all bound once, outputs onto inputs where self.onto says so: gives a list of values."""
         options = self.engine.SessionOptions()
         options.intra_op_num_threads = threads
         session = self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -99,7 +99,8 @@ class Worker:
         for _ in range(times):
             outputs, t = timed(self.once)
             took.append(t)
-        return {"runs": took, "memory": memory(), "sums": [float(np.abs(array(o)).sum(dtype=np.float64)) for o in outputs]}
+        sums = [float(np.abs(array(o)).sum(dtype=np.float64)) for o in outputs]
+        return {"runs": took, "memory": memory(), "sums": sums}
 
     def turn(self, times, reads=0):
         """Threads of the other engine may still spin: they are given a moment."""
