@@ -8,6 +8,7 @@
 #include "kernels/cpu/quant/nbits_panels.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { NUMBERS_M = 4, PIECE = NCK_NBITS_PIECE, MAX_BLOCK = 1 << 14, ITEM = 64, TOGETHER = NCK_NBITS_TOGETHER };
@@ -15,9 +16,10 @@ enum { NUMBERS_M = 4, PIECE = NCK_NBITS_PIECE, MAX_BLOCK = 1 << 14, ITEM = 64, T
 
 typedef struct nbits_job {
     const nck_nbits *w;
-    const float *bias;
+    const float *a, *bias;
     float *y;
     int64_t M;
+    atomic_bool *apart;                                     /* set: a row of A has an infinity or NaN */
     char *rows, *panels;                                    /* where each row of A begins, and the room of each lane */
     size_t bytes_terms, bytes_sums, bytes_row, bytes_panel; /* a row: terms, then sums once or twice */
     nck_nbits_each each;
@@ -98,14 +100,15 @@ static bool lay_numbers(const nck_nbits *w, const float *a, int64_t b, int64_t n
     return isfinite(sum);
 }
 
-/* Row m of A; false: it has an infinity or NaN, which zero points must not meet on their own. */
-static bool lay_row(const nbits_job *j, const float *a, int64_t m) {
+/* Row m of A, unless it has an infinity or NaN, which zero points must not meet on their own. */
+static void lay_row(void *ctx, int64_t m) {
+    const nbits_job *j = ctx;
     const nck_nbits *w = j->w;
     nck_nbits_row r = row_at(j, m);
     bool ok = true;
     for (int64_t b = 0; b < j->each.blocks && ok; b++) {
         int64_t n = nc_min64(w->block, w->K - b * w->block);
-        const float *from = a + m * w->K + b * w->block;
+        const float *from = j->a + m * w->K + b * w->block;
         float most;
         ok = nck_isa_get()->nbits->most(from, n, &most);
         if (w->rounds)
@@ -113,7 +116,7 @@ static bool lay_row(const nbits_job *j, const float *a, int64_t m) {
         else
             ok = ok && lay_numbers(w, from, b, n, &r);
     }
-    return ok;
+    if (!ok) atomic_store(j->apart, true);
 }
 
 /* ---- products ---- */
@@ -157,10 +160,11 @@ void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float
                       nc_pool *pool) {
     nbits_job j = job_of(w);
     j.product = w->rounds ? nck_isa_get()->nbits->codes : nck_isa_get()->nbits->numbers;
-    j.bias = bias, j.y = y, j.M = M, j.rows = workspace;
-    bool direct = is_direct(w, M);
-    for (int64_t m = 0; m < M && direct; m++) direct = lay_row(&j, a, m);
-    if (!direct) {
+    j.a = a, j.bias = bias, j.y = y, j.M = M, j.rows = workspace;
+    atomic_bool apart = !is_direct(w, M);
+    j.apart = &apart;
+    if (!apart) nc_parallel(nc_pool_for(pool, M * w->K), M, lay_row, &j);
+    if (apart) {
         nck_nbits_tiles(w, M, a, bias, y, workspace, pool);
         return;
     }

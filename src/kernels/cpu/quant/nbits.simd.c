@@ -15,11 +15,17 @@
 #include <arm_neon.h>
 #endif
 
+/* Where bytes have dot products: products with codes alone; the rest is the plain row's, whose panels are the same. */
+#if defined NCK_ISA_neon_dot
+#define PLAIN nck_nbits_neon
+#elif defined __AVX512VNNI__
+#define PLAIN nck_nbits_avx512
+#endif
+
 #ifdef NCK_ISA_neon_dot
-/* Only what decoding does; the rest is the plain row's, whose panels are the same. */
 #include "kernels/cpu/simd/neon_codes.h"
 
-extern const nck_nbits_table nck_nbits_neon;
+extern const nck_nbits_table PLAIN;        /* for what is not plain */
 enum { LEN = 4, CHUNK = 32, AHEAD = 512 }; /* AHEAD: bytes of codes that are asked for before they are needed */
 
 /* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
@@ -78,24 +84,12 @@ static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n,
     if (nbits_is_plain(p, n))
         nbits_plain(p, a, y);
     else
-        nck_nbits_neon.codes(p, a, n, y);
+        PLAIN.codes(p, a, n, y);
 }
-
-static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
-    nck_nbits_neon.numbers(p, a, n, y);
-}
-
-static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld) {
-    nck_nbits_neon.decode(p, K, y, ld);
-}
-
-static bool nbits_most(const float *x, int64_t n, float *most) { return nck_nbits_neon.most(x, n, most); }
-
-static int32_t nbits_round(const float *x, float by, int8_t *y) { return nck_nbits_neon.round(x, by, y); }
 
 #else
 /* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
-#if defined NCK_ISA_avx512
+#if defined __AVX512F__
 enum { LEN = 16 };
 #elif defined NCK_ISA_avx2
 enum { LEN = 8 };
@@ -111,6 +105,7 @@ _Static_assert((int)LEN <= NCK_NBITS_LANES, "a panel fits");
 typedef int32_t ints_v __attribute__((vector_size(LEN * 4)));
 typedef uint32_t words_v __attribute__((vector_size(LEN * 4)));
 typedef float floats_v __attribute__((vector_size(LEN * 4)));
+typedef uint8_t bytes_v __attribute__((vector_size(LEN)));
 #define ALWAYS __attribute__((always_inline)) static inline
 
 ALWAYS words_v nbits_words(const uint8_t *p) {
@@ -127,9 +122,9 @@ ALWAYS floats_v nbits_floats(const float *p) {
 
 /* LEN bytes as ints. */
 ALWAYS ints_v nbits_ints(const uint8_t *p) {
-    ints_v v = {0};
-    for (int l = 0; l < LEN; l++) v[l] = p[l];
-    return v;
+    bytes_v v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, ints_v);
 }
 
 ALWAYS floats_v nbits_convert(ints_v v) { return __builtin_convertvector(v, floats_v); }
@@ -167,7 +162,7 @@ ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
     return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
 }
 ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
-#else
+#elif !defined __AVX512VNNI__
 typedef ints_v pairs_v;
 ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
 ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
@@ -184,16 +179,52 @@ ALWAYS words_v nbits_masked(words_v v, int bits) {
     return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
 }
 
-/* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. bits and rows are constants where
- * inlined. */
+/* One row asks for the codes behind the n terms at `codes`. */
+ALWAYS void nbits_ask(int bits, int rows, const uint8_t *codes, int64_t n) {
+    for (int64_t i = 0; rows == 1 && i < n * bits / 8 * LEN; i += LINE)
+        __builtin_prefetch(codes + FAR + i, 0, 2), __builtin_prefetch(codes + SOON + i);
+}
+
+#ifdef __AVX512VNNI__
+enum { STEP = 16 }; /* terms; a block has whole steps */
+
+/* A block of each row. bits and rows are constants where inlined. A row has two sums, so that a dot product need not
+ * wait for the one before. */
+ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t at,
+                       ints_v *sum) {
+    const int words = STEP * bits / 32, steps = 8 / bits;
+    __m512i part[ROWS][2];
+    UNROLL
+    for (int r = 0; r < rows; r++) part[r][0] = part[r][1] = _mm512_setzero_si512();
+    for (int64_t end = at + block; at < end; at += STEP) {
+        nbits_ask(bits, rows, codes, STEP);
+        UNROLL
+        for (int w = 0; w < words; w++, codes += LEN * 4) {
+            words_v v = nbits_words(codes);
+            UNROLL
+            for (int i = 0; i < steps; i++, v >>= bits % 8) {
+                __m512i four = (__m512i)nbits_masked(v, bits);
+                UNROLL
+                for (int r = 0; r < rows; r++) {
+                    int32_t x;
+                    memcpy(&x, a[r].codes + at + 4 * (w * steps + i), sizeof x);
+                    part[r][(w + i) % 2] = _mm512_dpbusd_epi32(part[r][(w + i) % 2], four, _mm512_set1_epi32(x));
+                }
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = (ints_v)part[r][0] + (ints_v)part[r][1];
+}
+#else
+/* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. */
 ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
                         ints_v *sum) {
     pairs_v low[ROWS], high[ROWS];
     UNROLL
     for (int r = 0; r < rows; r++) low[r] = pairs_none(), high[r] = pairs_none();
     const int steps = 8 / bits; /* of a byte; with a check in its condition, as sanitizers make one, no loop unrolls */
-    for (int64_t i = 0; rows == 1 && i < n * bits / 8 * LEN; i += LINE)
-        __builtin_prefetch(codes + FAR + i, 0, 2), __builtin_prefetch(codes + SOON + i);
+    nbits_ask(bits, rows, codes, n);
     for (int64_t end = at + n; at < end; at += 32 / bits, codes += LEN * 4) {
         words_v v = nbits_words(codes);
         UNROLL
@@ -213,6 +244,17 @@ ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, con
     }
 }
 
+/* A block of each row. bits and rows are constants where inlined. */
+ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t at,
+                       ints_v *sum) {
+    const int64_t step = block < CHUNK ? block : CHUNK;
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = (ints_v){0};
+    for (int64_t c = 0; c < block; c += step, codes += step * bits / 8 * LEN)
+        nbits_chunk(bits, rows, codes, step, a, at + c, sum);
+}
+#endif
+
 /* The sum of block b less what its zero points take off. */
 ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
     if (p->float_zero != NULL) return nbits_convert(sum) - nbits_floats(p->float_zero + b * LEN) * (float)x_sum;
@@ -221,13 +263,11 @@ ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle
 }
 
 ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
-    const uint8_t *codes = p->codes;
+    const int64_t bytes = p->block * bits / 8 * LEN;
     floats_v all[ROWS] = {{0}};
-    int64_t step = p->block < CHUNK ? p->block : CHUNK, at = 0;
     for (int64_t b = 0; b < p->blocks; b++) {
-        ints_v sum[ROWS] = {{0}};
-        for (int64_t c = 0; c < p->block; c += step, at += step, codes += step * bits / 8 * LEN)
-            nbits_chunk(bits, rows, codes, step, a, at, sum);
+        ints_v sum[ROWS];
+        nbits_sums(bits, rows, p->codes + b * bytes, p->block, a, b * p->block, sum);
         floats_v scale = nbits_floats(p->scale + b * LEN);
         if (rows == 1) __builtin_prefetch(p->scale + (b + FAR_BLOCKS) * LEN, 0, 2);
         if (rows == 1) __builtin_prefetch(p->scale + (b + SOON_BLOCKS) * LEN);
@@ -239,6 +279,30 @@ ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const n
     for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
 }
 
+/* Each number of bits with one row and with ROWS, of which three are some; two go one by one, and so do, to be small,
+ * the portable row of ISAs and products of 2 bits with numbers. */
+_Static_assert((int)ROWS == 4, "EACH_ROW names them");
+#ifdef NCK_ISA_portable
+enum { MANY = false };
+#else
+enum { MANY = true };
+#endif
+#define EACH_ROW(name, bits, many)                                                                 \
+    static void name##_##bits(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) { \
+        if (many && n > 2)                                                                         \
+            name(bits, ROWS, p, (nck_nbits_row[ROWS]){a[0], a[1], a[2], a[n - 1]}, y);             \
+        else                                                                                       \
+            for (int r = 0; r < n; r++) name(bits, 1, p, a + r, y + r * LEN);                      \
+    }
+EACH_ROW(nbits_codes_of, 2, MANY)
+EACH_ROW(nbits_codes_of, 4, MANY)
+EACH_ROW(nbits_codes_of, 8, MANY)
+
+static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    (p->bits == 2 ? nbits_codes_of_2 : p->bits == 4 ? nbits_codes_of_4 : nbits_codes_of_8)(p, a, n, y);
+}
+
+#ifndef PLAIN
 /* ---- products with numbers ---- */
 
 /* A block as sums of code * x; one row alone in four sums, so that they do not wait for each other. */
@@ -279,21 +343,9 @@ ALWAYS void nbits_numbers_of(int bits, int rows, const nck_nbits_panel *p, const
     for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
 }
 
-/* Each number of bits with one row and with ROWS; what lies between takes rows one by one. */
-#define EACH_ROW(name, bits)                                                                       \
-    static void name##_##bits(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) { \
-        if (n == ROWS)                                                                             \
-            name(bits, ROWS, p, a, y);                                                             \
-        else                                                                                       \
-            for (int r = 0; r < n; r++) name(bits, 1, p, a + r, y + r * LEN);                      \
-    }
-#define EACH_BITS(name) EACH_ROW(name, 2) EACH_ROW(name, 4) EACH_ROW(name, 8)
-EACH_BITS(nbits_codes_of)
-EACH_BITS(nbits_numbers_of)
-
-static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
-    (p->bits == 2 ? nbits_codes_of_2 : p->bits == 4 ? nbits_codes_of_4 : nbits_codes_of_8)(p, a, n, y);
-}
+EACH_ROW(nbits_numbers_of, 2, false)
+EACH_ROW(nbits_numbers_of, 4, MANY)
+EACH_ROW(nbits_numbers_of, 8, MANY)
 
 static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
     (p->bits == 2 ? nbits_numbers_of_2 : p->bits == 4 ? nbits_numbers_of_4 : nbits_numbers_of_8)(p, a, n, y);
@@ -365,6 +417,21 @@ static int32_t nbits_round(const float *x, float by, int8_t *y) {
     for (int l = 0; l < LEN; l++) sum += all[l];
     return sum;
 }
+#endif
+#endif
+
+#ifdef PLAIN
+extern const nck_nbits_table PLAIN;
+
+static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    PLAIN.numbers(p, a, n, y);
+}
+
+static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld) { PLAIN.decode(p, K, y, ld); }
+
+static bool nbits_most(const float *x, int64_t n, float *most) { return PLAIN.most(x, n, most); }
+
+static int32_t nbits_round(const float *x, float by, int8_t *y) { return PLAIN.round(x, by, y); }
 #endif
 
 extern const nck_nbits_table NCK_ISA_NAME(nck_nbits_);

@@ -29,7 +29,8 @@ typedef struct nck_nbits_row {
     int32_t *code_sum;
 } nck_nbits_row;
 
-/* y[r*lanes + l] = row r of A times row l of the panel, for n <= NCK_NBITS_TOGETHER rows. */
+/* y[r*lanes + l] = row r of A times row l of the panel, for n <= NCK_NBITS_TOGETHER rows; of more than two y has room
+ * for as many. */
 typedef void nck_nbits_product(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
 
 typedef struct nck_nbits_table {

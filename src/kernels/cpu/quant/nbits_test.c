@@ -99,11 +99,13 @@ static void check_zeros(nck_nbits *w, int64_t M) {
     compare(w, M, bias, "groups by k");
 }
 
-/* On every ISA: blocks of 16 to 256, a last block that reaches past K, few rows and many, A as it is and rounded. */
+/* On every ISA: blocks of 16 to 256, a last block that reaches past K, few rows and more than a tile has, terms of
+ * several tiles, A as it is and rounded. */
 TEST(nbits_matmul) {
-    static const int64_t sizes[][4] = {{1, 1, 16, 16},   {1, 33, 64, 16},  {3, 5, 50, 32},   {4, 70, 33, 16},
-                                       {0, 3, 16, 16},   {1, 33, 64, 32},  {3, 37, 100, 64}, {2, 6, 1055, 32},
-                                       {4, 7, 300, 128}, {2, 5, 513, 256}, {9, 65, 31, 32},  {6, 17, 130, 64}};
+    static const int64_t sizes[][4] = {{1, 1, 16, 16},   {1, 33, 64, 16},   {3, 5, 50, 32},   {4, 70, 33, 16},
+                                       {0, 3, 16, 16},   {1, 33, 64, 32},   {3, 37, 100, 64}, {2, 6, 1055, 32},
+                                       {4, 7, 300, 128}, {2, 5, 513, 256},  {9, 65, 31, 32},  {6, 17, 130, 64},
+                                       {6, 7, 1100, 32}, {5, 6, 1500, 256}, {260, 35, 33, 16}};
     fill();
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
