@@ -11,6 +11,8 @@
 
 #if defined __AVX2__
 #include <immintrin.h>
+#elif defined NCK_ISA_neon_dot
+#include "kernels/cpu/simd/neon_codes.h"
 #elif defined NCK_ISA_neon
 #include <arm_neon.h>
 #endif
@@ -22,11 +24,243 @@
 #define PLAIN nck_nbits_avx512
 #endif
 
-#ifdef NCK_ISA_neon_dot
-#include "kernels/cpu/simd/neon_codes.h"
+/* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
+#if defined __AVX512F__
+enum { LEN = 16 };
+#elif defined NCK_ISA_avx2
+enum { LEN = 8 };
+#else
+enum { LEN = 4 };
+#endif
+/* CHUNK: terms whose products are summed in int16. FAR and SOON: bytes of codes, FAR_BLOCKS and SOON_BLOCKS: blocks of
+ * scales that one row asks for before it needs them, into the second cache, which can wait for more lines at a time,
+ * and then into the first. A token of a Llama takes 0.76 of its time with AVX-512 when it asks once, 2 KB ahead, and
+ * 0.94 of that so; 3 KB, which is no multiple of a page, takes 0.98 to 0.99 of what 4 KB take. */
+enum { ROWS = NCK_NBITS_TOGETHER, CHUNK = 32, FAR = 3072, SOON = 1024, FAR_BLOCKS = 32, SOON_BLOCKS = 8, LINE = 64 };
+_Static_assert((int)LEN <= NCK_NBITS_LANES, "a panel fits");
+typedef int32_t ints_v __attribute__((vector_size(LEN * 4)));
+typedef uint32_t words_v __attribute__((vector_size(LEN * 4)));
+typedef float floats_v __attribute__((vector_size(LEN * 4)));
+typedef uint8_t bytes_v __attribute__((vector_size(LEN)));
+#define ALWAYS __attribute__((always_inline)) static inline
 
-extern const nck_nbits_table PLAIN;        /* for what is not plain */
-enum { LEN = 4, CHUNK = 32, AHEAD = 512 }; /* AHEAD: bytes of codes that are asked for before they are needed */
+ALWAYS words_v nbits_words(const uint8_t *p) {
+    words_v v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+ALWAYS floats_v nbits_floats(const float *p) {
+    floats_v v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* LEN bytes as ints. */
+ALWAYS ints_v nbits_ints(const uint8_t *p) {
+    bytes_v v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, ints_v);
+}
+
+ALWAYS floats_v nbits_convert(ints_v v) { return __builtin_convertvector(v, floats_v); }
+
+#ifndef PLAIN
+/* ---- sums of products in int16 ----
+ * pairs_add adds the products of each lane's four codes (at most 15) with the four bytes at x. A chunk of CHUNK terms
+ * has at most 8 of them: 8 * 2 * 15 * 127 fits. pairs_sum: what all have come to. */
+#if defined NCK_ISA_avx512
+typedef __m512i pairs_v;
+ALWAYS pairs_v pairs_none(void) { return _mm512_setzero_si512(); }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    return _mm512_add_epi16(sum, _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi32(w)));
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm512_madd_epi16(sum, _mm512_set1_epi16(1)); }
+#elif defined NCK_ISA_avx2
+typedef __m256i pairs_v;
+ALWAYS pairs_v pairs_none(void) { return _mm256_setzero_si256(); }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi32(w)));
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm256_madd_epi16(sum, _mm256_set1_epi16(1)); }
+#elif defined NCK_ISA_neon
+typedef struct pairs_v {
+    int16x8_t low, high; /* of lanes 0 and 1, 2 and 3 */
+} pairs_v;
+ALWAYS pairs_v pairs_none(void) { return (pairs_v){vdupq_n_s16(0), vdupq_n_s16(0)}; }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    int8x16_t a = (int8x16_t)codes, b = vreinterpretq_s8_s32(vdupq_n_s32(w));
+    return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
+#else
+typedef ints_v pairs_v;
+ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    for (int j = 0; j < 4; j++) sum += (ints_v)(codes >> (8 * j) & 15) * x[j];
+    return sum;
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return sum; }
+#endif
+#endif
+
+/* ---- products with codes ---- */
+
+/* What a code of `bits` leaves of a word when it is in each byte's low bits. */
+ALWAYS words_v nbits_masked(words_v v, int bits) {
+    return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
+}
+
+/* One row asks for the codes behind the n terms at `codes`. */
+ALWAYS void nbits_ask(int bits, int rows, const uint8_t *codes, int64_t n) {
+    for (int64_t i = 0; rows == 1 && i < n * bits / 8 * LEN; i += LINE)
+        __builtin_prefetch(codes + FAR + i, 0, 2), __builtin_prefetch(codes + SOON + i);
+}
+
+#ifdef PLAIN
+/* What dot products take of a row of A at a time: STEP codes. step_dot adds the products of each lane's four codes with
+ * those from 4 * i on. SIGNED: both are signed, so that codes of 8 bits are taken less 128. A block has whole steps. */
+enum { STEP = 16 };
+#ifdef NCK_ISA_neon_dot
+enum { SIGNED = true };
+typedef int8x16_t step_v;
+ALWAYS step_v step_load(const int8_t *x) { return vld1q_s8(x); }
+ALWAYS ints_v step_dot(ints_v sum, words_v codes, step_v x, int i) {
+    return (ints_v)nck_codes_dot((int32x4_t)sum, (int8x16_t)codes, x, i);
+}
+#else
+enum { SIGNED = false };
+typedef const int8_t *step_v;
+ALWAYS step_v step_load(const int8_t *x) { return x; }
+ALWAYS ints_v step_dot(ints_v sum, words_v codes, step_v x, int i) {
+    int32_t four;
+    memcpy(&four, x + 4 * i, sizeof four);
+    return (ints_v)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, _mm512_set1_epi32(four));
+}
+#endif
+
+/* Block b of each row. bits and rows are constants where inlined. A row has two sums, so that a dot product need not
+ * wait for the one before. */
+ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t b,
+                       ints_v *sum) {
+    const int words = STEP * bits / 32, steps = 8 / bits;
+    const bool less = SIGNED && bits == 8;
+    ints_v part[ROWS][2];
+    UNROLL
+    for (int r = 0; r < rows; r++) part[r][0] = part[r][1] = (ints_v){0};
+    for (int64_t at = b * block, end = at + block; at < end; at += STEP) {
+        step_v x[ROWS];
+        UNROLL
+        for (int r = 0; r < rows; r++) x[r] = step_load(a[r].codes + at);
+        nbits_ask(bits, rows, codes, STEP);
+        UNROLL
+        for (int w = 0; w < words; w++, codes += LEN * 4) {
+            words_v v = nbits_words(codes);
+            UNROLL
+            for (int i = 0; i < steps; i++, v >>= bits % 8) {
+                words_v four = less ? v ^ 0x80808080u : nbits_masked(v, bits);
+                UNROLL
+                for (int r = 0; r < rows; r++)
+                    part[r][(w + i) % 2] = step_dot(part[r][(w + i) % 2], four, x[r], w * steps + i);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        sum[r] = part[r][0] + part[r][1];
+        if (less) sum[r] += 128 * a[r].code_sum[b];
+    }
+}
+#else
+/* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. */
+ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
+                        ints_v *sum) {
+    pairs_v low[ROWS], high[ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++) low[r] = pairs_none(), high[r] = pairs_none();
+    const int steps = 8 / bits; /* of a byte; with a check in its condition, as sanitizers make one, no loop unrolls */
+    nbits_ask(bits, rows, codes, n);
+    for (int64_t end = at + n; at < end; at += 32 / bits, codes += LEN * 4) {
+        words_v v = nbits_words(codes);
+        UNROLL
+        for (int i = 0; i < steps; i++, v >>= bits % 8) {
+            words_v part = nbits_masked(v, bits == 8 ? 4 : bits), rest = nbits_masked(v >> 4, 4);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                low[r] = pairs_add(low[r], part, a[r].codes + at + 4 * i);
+                if (bits == 8) high[r] = pairs_add(high[r], rest, a[r].codes + at);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        sum[r] += pairs_sum(low[r]);
+        if (bits == 8) sum[r] += pairs_sum(high[r]) * 16;
+    }
+}
+
+/* Block b of each row. bits and rows are constants where inlined. */
+ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t b,
+                       ints_v *sum) {
+    const int64_t step = block < CHUNK ? block : CHUNK, at = b * block;
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = (ints_v){0};
+    for (int64_t c = 0; c < block; c += step, codes += step * bits / 8 * LEN)
+        nbits_chunk(bits, rows, codes, step, a, at + c, sum);
+}
+#endif
+
+/* The sum of block b less what its zero points take off. */
+ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
+    if (p->float_zero != NULL) return nbits_convert(sum) - nbits_floats(p->float_zero + b * LEN) * (float)x_sum;
+    if (p->zero != NULL) return nbits_convert(sum - nbits_ints(p->zero + b * LEN) * x_sum);
+    return nbits_convert(sum - middle * x_sum);
+}
+
+ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+    const int64_t bytes = p->block * bits / 8 * LEN;
+    floats_v all[ROWS] = {{0}};
+    for (int64_t b = 0; b < p->blocks; b++) {
+        ints_v sum[ROWS];
+        nbits_sums(bits, rows, p->codes + b * bytes, p->block, a, b, sum);
+        floats_v scale = nbits_floats(p->scale + b * LEN);
+        if (rows == 1) __builtin_prefetch(p->scale + (b + FAR_BLOCKS) * LEN, 0, 2);
+        if (rows == 1) __builtin_prefetch(p->scale + (b + SOON_BLOCKS) * LEN);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            all[r] += nbits_less_zeros(p, b, 1 << (bits - 1), sum[r], a[r].code_sum[b]) * (scale * a[r].scale[b]);
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
+}
+
+/* Each number of bits with one row and with ROWS, of which three are some; two go one by one, and so do, to be small,
+ * the portable row of ISAs and products of 2 bits with numbers. */
+_Static_assert((int)ROWS == 4, "EACH_ROW names them");
+#ifdef NCK_ISA_portable
+enum { MANY = false };
+#else
+enum { MANY = true };
+#endif
+#define EACH_ROW(name, bits, many)                                                                 \
+    static void name##_##bits(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) { \
+        if (many && n > 2)                                                                         \
+            name(bits, ROWS, p, (nck_nbits_row[ROWS]){a[0], a[1], a[2], a[n - 1]}, y);             \
+        else                                                                                       \
+            for (int r = 0; r < n; r++) name(bits, 1, p, a + r, y + r * LEN);                      \
+    }
+EACH_ROW(nbits_codes_of, 2, MANY)
+EACH_ROW(nbits_codes_of, 4, MANY)
+EACH_ROW(nbits_codes_of, 8, MANY)
+
+#ifdef NCK_ISA_neon_dot
+enum { AHEAD = 512 }; /* AHEAD: bytes of codes that are asked for before they are needed */
 
 /* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
  * are vector instructions, so there are few: a sum begins at the bits of WHOLE less what the middle takes off, and is
@@ -79,226 +313,15 @@ static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float 
                         nbits_plain_block(codes, x, chunks, WHOLE_BITS - 8 * a->code_sum[b]));
     vst1q_f32(y, all);
 }
+#endif
 
 static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
-    if (nbits_is_plain(p, n))
+#ifdef NCK_ISA_neon_dot
+    if (nbits_is_plain(p, n)) {
         nbits_plain(p, a, y);
-    else
-        PLAIN.codes(p, a, n, y);
-}
-
-#else
-/* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
-#if defined __AVX512F__
-enum { LEN = 16 };
-#elif defined NCK_ISA_avx2
-enum { LEN = 8 };
-#else
-enum { LEN = 4 };
+        return;
+    }
 #endif
-/* CHUNK: terms whose products are summed in int16. FAR and SOON: bytes of codes, FAR_BLOCKS and SOON_BLOCKS: blocks of
- * scales that one row asks for before it needs them, into the second cache, which can wait for more lines at a time,
- * and then into the first. A token of a Llama takes 0.76 of its time with AVX-512 when it asks once, 2 KB ahead, and
- * 0.94 of that so; 3 KB, which is no multiple of a page, takes 0.98 to 0.99 of what 4 KB take. */
-enum { ROWS = NCK_NBITS_TOGETHER, CHUNK = 32, FAR = 3072, SOON = 1024, FAR_BLOCKS = 32, SOON_BLOCKS = 8, LINE = 64 };
-_Static_assert((int)LEN <= NCK_NBITS_LANES, "a panel fits");
-typedef int32_t ints_v __attribute__((vector_size(LEN * 4)));
-typedef uint32_t words_v __attribute__((vector_size(LEN * 4)));
-typedef float floats_v __attribute__((vector_size(LEN * 4)));
-typedef uint8_t bytes_v __attribute__((vector_size(LEN)));
-#define ALWAYS __attribute__((always_inline)) static inline
-
-ALWAYS words_v nbits_words(const uint8_t *p) {
-    words_v v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-ALWAYS floats_v nbits_floats(const float *p) {
-    floats_v v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-/* LEN bytes as ints. */
-ALWAYS ints_v nbits_ints(const uint8_t *p) {
-    bytes_v v;
-    memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, ints_v);
-}
-
-ALWAYS floats_v nbits_convert(ints_v v) { return __builtin_convertvector(v, floats_v); }
-
-/* ---- sums of products in int16 ----
- * pairs_add adds the products of each lane's four codes (at most 15) with the four bytes at x. A chunk of CHUNK terms
- * has at most 8 of them: 8 * 2 * 15 * 127 fits. pairs_sum: what all have come to. */
-#if defined NCK_ISA_avx512
-typedef __m512i pairs_v;
-ALWAYS pairs_v pairs_none(void) { return _mm512_setzero_si512(); }
-ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
-    int32_t w;
-    memcpy(&w, x, sizeof w);
-    return _mm512_add_epi16(sum, _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi32(w)));
-}
-ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm512_madd_epi16(sum, _mm512_set1_epi16(1)); }
-#elif defined NCK_ISA_avx2
-typedef __m256i pairs_v;
-ALWAYS pairs_v pairs_none(void) { return _mm256_setzero_si256(); }
-ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
-    int32_t w;
-    memcpy(&w, x, sizeof w);
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi32(w)));
-}
-ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm256_madd_epi16(sum, _mm256_set1_epi16(1)); }
-#elif defined NCK_ISA_neon
-typedef struct pairs_v {
-    int16x8_t low, high; /* of lanes 0 and 1, 2 and 3 */
-} pairs_v;
-ALWAYS pairs_v pairs_none(void) { return (pairs_v){vdupq_n_s16(0), vdupq_n_s16(0)}; }
-ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
-    int32_t w;
-    memcpy(&w, x, sizeof w);
-    int8x16_t a = (int8x16_t)codes, b = vreinterpretq_s8_s32(vdupq_n_s32(w));
-    return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
-}
-ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
-#elif !defined __AVX512VNNI__
-typedef ints_v pairs_v;
-ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
-ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
-    for (int j = 0; j < 4; j++) sum += (ints_v)(codes >> (8 * j) & 15) * x[j];
-    return sum;
-}
-ALWAYS ints_v pairs_sum(pairs_v sum) { return sum; }
-#endif
-
-/* ---- products with codes ---- */
-
-/* What a code of `bits` leaves of a word when it is in each byte's low bits. */
-ALWAYS words_v nbits_masked(words_v v, int bits) {
-    return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
-}
-
-/* One row asks for the codes behind the n terms at `codes`. */
-ALWAYS void nbits_ask(int bits, int rows, const uint8_t *codes, int64_t n) {
-    for (int64_t i = 0; rows == 1 && i < n * bits / 8 * LEN; i += LINE)
-        __builtin_prefetch(codes + FAR + i, 0, 2), __builtin_prefetch(codes + SOON + i);
-}
-
-#ifdef __AVX512VNNI__
-enum { STEP = 16 }; /* terms; a block has whole steps */
-
-/* A block of each row. bits and rows are constants where inlined. A row has two sums, so that a dot product need not
- * wait for the one before. */
-ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t at,
-                       ints_v *sum) {
-    const int words = STEP * bits / 32, steps = 8 / bits;
-    __m512i part[ROWS][2];
-    UNROLL
-    for (int r = 0; r < rows; r++) part[r][0] = part[r][1] = _mm512_setzero_si512();
-    for (int64_t end = at + block; at < end; at += STEP) {
-        nbits_ask(bits, rows, codes, STEP);
-        UNROLL
-        for (int w = 0; w < words; w++, codes += LEN * 4) {
-            words_v v = nbits_words(codes);
-            UNROLL
-            for (int i = 0; i < steps; i++, v >>= bits % 8) {
-                __m512i four = (__m512i)nbits_masked(v, bits);
-                UNROLL
-                for (int r = 0; r < rows; r++) {
-                    int32_t x;
-                    memcpy(&x, a[r].codes + at + 4 * (w * steps + i), sizeof x);
-                    part[r][(w + i) % 2] = _mm512_dpbusd_epi32(part[r][(w + i) % 2], four, _mm512_set1_epi32(x));
-                }
-            }
-        }
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) sum[r] = (ints_v)part[r][0] + (ints_v)part[r][1];
-}
-#else
-/* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. */
-ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
-                        ints_v *sum) {
-    pairs_v low[ROWS], high[ROWS];
-    UNROLL
-    for (int r = 0; r < rows; r++) low[r] = pairs_none(), high[r] = pairs_none();
-    const int steps = 8 / bits; /* of a byte; with a check in its condition, as sanitizers make one, no loop unrolls */
-    nbits_ask(bits, rows, codes, n);
-    for (int64_t end = at + n; at < end; at += 32 / bits, codes += LEN * 4) {
-        words_v v = nbits_words(codes);
-        UNROLL
-        for (int i = 0; i < steps; i++, v >>= bits % 8) {
-            words_v part = nbits_masked(v, bits == 8 ? 4 : bits), rest = nbits_masked(v >> 4, 4);
-            UNROLL
-            for (int r = 0; r < rows; r++) {
-                low[r] = pairs_add(low[r], part, a[r].codes + at + 4 * i);
-                if (bits == 8) high[r] = pairs_add(high[r], rest, a[r].codes + at);
-            }
-        }
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        sum[r] += pairs_sum(low[r]);
-        if (bits == 8) sum[r] += pairs_sum(high[r]) * 16;
-    }
-}
-
-/* A block of each row. bits and rows are constants where inlined. */
-ALWAYS void nbits_sums(int bits, int rows, const uint8_t *codes, int64_t block, const nck_nbits_row *a, int64_t at,
-                       ints_v *sum) {
-    const int64_t step = block < CHUNK ? block : CHUNK;
-    UNROLL
-    for (int r = 0; r < rows; r++) sum[r] = (ints_v){0};
-    for (int64_t c = 0; c < block; c += step, codes += step * bits / 8 * LEN)
-        nbits_chunk(bits, rows, codes, step, a, at + c, sum);
-}
-#endif
-
-/* The sum of block b less what its zero points take off. */
-ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
-    if (p->float_zero != NULL) return nbits_convert(sum) - nbits_floats(p->float_zero + b * LEN) * (float)x_sum;
-    if (p->zero != NULL) return nbits_convert(sum - nbits_ints(p->zero + b * LEN) * x_sum);
-    return nbits_convert(sum - middle * x_sum);
-}
-
-ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
-    const int64_t bytes = p->block * bits / 8 * LEN;
-    floats_v all[ROWS] = {{0}};
-    for (int64_t b = 0; b < p->blocks; b++) {
-        ints_v sum[ROWS];
-        nbits_sums(bits, rows, p->codes + b * bytes, p->block, a, b * p->block, sum);
-        floats_v scale = nbits_floats(p->scale + b * LEN);
-        if (rows == 1) __builtin_prefetch(p->scale + (b + FAR_BLOCKS) * LEN, 0, 2);
-        if (rows == 1) __builtin_prefetch(p->scale + (b + SOON_BLOCKS) * LEN);
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            all[r] += nbits_less_zeros(p, b, 1 << (bits - 1), sum[r], a[r].code_sum[b]) * (scale * a[r].scale[b]);
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
-}
-
-/* Each number of bits with one row and with ROWS, of which three are some; two go one by one, and so do, to be small,
- * the portable row of ISAs and products of 2 bits with numbers. */
-_Static_assert((int)ROWS == 4, "EACH_ROW names them");
-#ifdef NCK_ISA_portable
-enum { MANY = false };
-#else
-enum { MANY = true };
-#endif
-#define EACH_ROW(name, bits, many)                                                                 \
-    static void name##_##bits(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) { \
-        if (many && n > 2)                                                                         \
-            name(bits, ROWS, p, (nck_nbits_row[ROWS]){a[0], a[1], a[2], a[n - 1]}, y);             \
-        else                                                                                       \
-            for (int r = 0; r < n; r++) name(bits, 1, p, a + r, y + r * LEN);                      \
-    }
-EACH_ROW(nbits_codes_of, 2, MANY)
-EACH_ROW(nbits_codes_of, 4, MANY)
-EACH_ROW(nbits_codes_of, 8, MANY)
-
-static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
     (p->bits == 2 ? nbits_codes_of_2 : p->bits == 4 ? nbits_codes_of_4 : nbits_codes_of_8)(p, a, n, y);
 }
 
@@ -417,10 +440,7 @@ static int32_t nbits_round(const float *x, float by, int8_t *y) {
     for (int l = 0; l < LEN; l++) sum += all[l];
     return sum;
 }
-#endif
-#endif
-
-#ifdef PLAIN
+#else
 extern const nck_nbits_table PLAIN;
 
 static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
