@@ -53,37 +53,20 @@ size_t nck_nbits_workspace(const nck_nbits *w, int64_t M) {
 
 /* ---- rows of A ---- */
 
-/* Eight codes in the order of 4 bits: every other byte, then the rest. */
-static uint64_t apart(uint64_t v) {
-    uint64_t bytes = (v ^ v >> 8) & 0x0000ff000000ff00u;
-    v ^= bytes ^ bytes << 8;
-    uint64_t pairs = (v ^ v >> 16) & 0xffff0000u;
-    return v ^ pairs ^ pairs << 16;
-}
-
-/* n codes, in the order of their bits. */
-static void place(const int8_t *codes, int64_t n, int bits, int8_t *to) {
-    for (int64_t i = 0; i < n && bits == 4; i += 8) {
-        uint64_t v;
-        memcpy(&v, codes + i, sizeof v);
-        v = apart(v);
-        memcpy(to + i, &v, sizeof v);
-    }
-    for (int64_t i = 0; i < n && bits != 4; i++) to[nck_nbits_place(i, bits)] = codes[i];
-}
-
-/* Block b, n numbers at a, as codes. */
-static void lay_codes(const nck_nbits *w, const float *a, int64_t b, int64_t n, float most, nck_nbits_row *r) {
-    const nck_nbits_table *t = nck_isa_get()->nbits;
-    int8_t codes[PIECE], *to = r->codes + b * w->block;
+/* Block b, n numbers at a, as codes. What lies behind n are zeros, and so are their codes, wherever they are placed:
+ * places stay within 16, so that a shorter block is the first of a piece. */
+static void lay_codes(const nck_nbits *w, const nck_nbits_table *t, const float *a, int64_t b, int64_t n, float most,
+                      nck_nbits_row *r) {
+    int8_t *to = r->codes + b * w->block;
     int32_t sum = 0;
     float inverse = most > TINY ? 127 / most : 0;
     for (int64_t k = 0; k < w->block; k += PIECE) {
-        float rest[PIECE];
+        float rest[PIECE] = {0};
+        int8_t codes[PIECE];
         bool whole = n - k >= PIECE;
-        for (int64_t i = 0; i < PIECE && !whole; i++) rest[i] = k + i < n ? a[k + i] : 0;
-        sum += t->round(whole ? a + k : rest, inverse, codes);
-        place(codes, nc_min64(PIECE, w->block - k), w->bits, to + k);
+        for (int64_t i = k; i < n && !whole; i++) rest[i - k] = a[i];
+        sum += t->round(whole ? a + k : rest, inverse, w->bits, whole ? to + k : codes);
+        if (!whole) memcpy(to + k, codes, (size_t)nc_min64(PIECE, w->block - k));
     }
     r->scale[b] = most / 127, r->code_sum[b] = sum;
 }
@@ -104,15 +87,16 @@ static bool lay_numbers(const nck_nbits *w, const float *a, int64_t b, int64_t n
 static void lay_row(void *ctx, int64_t m) {
     const nbits_job *j = ctx;
     const nck_nbits *w = j->w;
+    const nck_nbits_table *t = nck_isa_get()->nbits;
     nck_nbits_row r = row_at(j, m);
     bool ok = true;
     for (int64_t b = 0; b < j->each.blocks && ok; b++) {
         int64_t n = nc_min64(w->block, w->K - b * w->block);
         const float *from = j->a + m * w->K + b * w->block;
         float most;
-        ok = nck_isa_get()->nbits->most(from, n, &most);
+        ok = t->most(from, n, &most);
         if (w->rounds)
-            lay_codes(w, from, b, n, ok ? most : 0, &r);
+            lay_codes(w, t, from, b, n, ok ? most : 0, &r);
         else
             ok = ok && lay_numbers(w, from, b, n, &r);
     }

@@ -393,20 +393,35 @@ static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t 
 
 /* ---- rows of A ---- */
 
+/* The largest lane of m, and whether all are finite: no NaN is at most FLT_MAX. */
+ALWAYS bool nbits_largest(v_f32 m, float *most) {
+#if defined NCK_ISA_avx512
+    *most = _mm512_reduce_max_ps(m);
+    return _mm512_cmp_ps_mask(m, _mm512_set1_ps(FLT_MAX), _CMP_LE_OQ) == 0xffff;
+#elif defined NCK_ISA_avx2
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    *most = _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+    return _mm256_movemask_ps(_mm256_cmp_ps(m, _mm256_set1_ps(FLT_MAX), _CMP_LE_OQ)) == 0xff;
+#else
+    float lanes[V_LEN_f32];
+    bool numbers = true;
+    *most = 0;
+    v_store_f32(lanes, m);
+    for (int l = 0; l < V_LEN_f32; l++) {
+        *most = lanes[l] > *most ? lanes[l] : *most;
+        numbers &= lanes[l] <= FLT_MAX;
+    }
+    return numbers;
+#endif
+}
+
 static bool nbits_most(const float *x, int64_t n, float *most) {
     v_f32 m = v_set_f32(0);
-    float lanes[V_LEN_f32], rest = 0;
     int64_t k = 0;
     for (; k + V_LEN_f32 <= n; k += V_LEN_f32) m = v_max_f32(m, v_abs_f32(v_load_f32(x + k)));
     if (k < n) m = v_max_f32(m, v_abs_f32(v_load_part_f32(x + k, n - k)));
-    v_store_f32(lanes, m);
-    bool numbers = true;
-    for (int l = 0; l < V_LEN_f32; l++) {
-        rest = lanes[l] > rest ? lanes[l] : rest;
-        numbers &= lanes[l] <= FLT_MAX; /* no NaN is */
-    }
-    *most = rest;
-    return numbers;
+    return nbits_largest(m, most);
 }
 
 /* Each lane's low byte. */
@@ -428,17 +443,58 @@ ALWAYS void nbits_bytes(ints_v v, int8_t *y) {
 #endif
 }
 
-/* Adding 1.5 * 2^23 leaves no room for a fraction. */
-static int32_t nbits_round(const float *x, float by, int8_t *y) {
-    ints_v all = {0};
+ALWAYS int32_t nbits_total(ints_v v) {
+#if defined NCK_ISA_avx512
+    return _mm512_reduce_add_epi32((__m512i)v);
+#elif defined NCK_ISA_avx2
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+    four = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    return _mm_cvtsi128_si32(four) + _mm_extract_epi32(four, 1);
+#else
     int32_t sum = 0;
+    for (int l = 0; l < LEN; l++) sum += v[l];
+    return sum;
+#endif
+}
+
+/* Eight codes in the order of 4 bits: every other byte, then the rest. */
+ALWAYS uint64_t nbits_apart(uint64_t v) {
+    uint64_t bytes = (v ^ v >> 8) & 0x0000ff000000ff00u;
+    v ^= bytes ^ bytes << 8;
+    uint64_t pairs = (v ^ v >> 16) & 0xffff0000u;
+    return v ^ pairs ^ pairs << 16;
+}
+
+/* A piece in the order of 4 bits. */
+ALWAYS void nbits_in_order(const int8_t *codes, int8_t *y) {
+#if defined __AVX2__
+    const __m256i order = _mm256_set1_epi64x(0x0705030106040200);
+    const __m256i from = _mm256_add_epi8(order, _mm256_setr_epi64x(0, 0x0808080808080808, 0, 0x0808080808080808));
+    _mm256_storeu_si256((__m256i *)(void *)y, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)codes), from));
+#else
+    for (int i = 0; i < NCK_NBITS_PIECE; i += 8) {
+        uint64_t v;
+        memcpy(&v, codes + i, sizeof v);
+        v = nbits_apart(v);
+        memcpy(y + i, &v, sizeof v);
+    }
+#endif
+}
+
+/* Adding 1.5 * 2^23 leaves no room for a fraction. */
+static int32_t nbits_round(const float *x, float by, int bits, int8_t *y) {
+    ints_v all = {0};
+    int8_t codes[NCK_NBITS_PIECE];
     for (int k = 0; k < NCK_NBITS_PIECE; k += LEN) {
         ints_v v = __builtin_convertvector((nbits_floats(x + k) * by + 0x1.8p23f) - 0x1.8p23f, ints_v);
-        nbits_bytes(v, y + k);
+        nbits_bytes(v, codes + k);
         all += v;
     }
-    for (int l = 0; l < LEN; l++) sum += all[l];
-    return sum;
+    if (bits == 4)
+        nbits_in_order(codes, y);
+    else
+        for (int i = 0; i < NCK_NBITS_PIECE; i++) y[nck_nbits_place(i, bits)] = codes[i];
+    return nbits_total(all);
 }
 #else
 extern const nck_nbits_table PLAIN;
@@ -451,7 +507,7 @@ static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t 
 
 static bool nbits_most(const float *x, int64_t n, float *most) { return PLAIN.most(x, n, most); }
 
-static int32_t nbits_round(const float *x, float by, int8_t *y) { return PLAIN.round(x, by, y); }
+static int32_t nbits_round(const float *x, float by, int bits, int8_t *y) { return PLAIN.round(x, by, bits, y); }
 #endif
 
 extern const nck_nbits_table NCK_ISA_NAME(nck_nbits_);

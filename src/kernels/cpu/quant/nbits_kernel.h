@@ -40,8 +40,9 @@ typedef struct nck_nbits_table {
     void (*decode)(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld);
     /* The largest |x| of n, and whether all are finite. */
     bool (*most)(const float *x, int64_t n, float *most);
-    /* NCK_NBITS_PIECE codes y = x * by, rounded to nearest even, which is at most 127; returns their sum. */
-    int32_t (*round)(const float *x, float by, int8_t *y);
+    /* NCK_NBITS_PIECE codes y = x * by, rounded to nearest even, which is at most 127, in the order above; returns
+     * their sum. */
+    int32_t (*round)(const float *x, float by, int bits, int8_t *y);
 } nck_nbits_table;
 
 /* Where term k of a row of A lies. */
