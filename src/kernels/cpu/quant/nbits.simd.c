@@ -457,6 +457,7 @@ ALWAYS int32_t nbits_total(ints_v v) {
 #endif
 }
 
+#ifndef __AVX2__
 /* Eight codes in the order of 4 bits: every other byte, then the rest. */
 ALWAYS uint64_t nbits_apart(uint64_t v) {
     uint64_t bytes = (v ^ v >> 8) & 0x0000ff000000ff00u;
@@ -464,6 +465,7 @@ ALWAYS uint64_t nbits_apart(uint64_t v) {
     uint64_t pairs = (v ^ v >> 16) & 0xffff0000u;
     return v ^ pairs ^ pairs << 16;
 }
+#endif
 
 /* A piece in the order of 4 bits. */
 ALWAYS void nbits_in_order(const int8_t *codes, int8_t *y) {
