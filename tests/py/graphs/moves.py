@@ -257,6 +257,9 @@ def strings(g):
     if op == "RegexFullMatch":
         return g.emit(op, [v], pattern=r"[a-z ]+")
     if op == "StringNormalizer":
+        words = [w for run in v.data for w in np.ravel(run)]
+        if any(not w or not w.isascii() or (" " in w and "A" in w.upper().split()) for w in words):
+            raise Reject("ONNX's evaluator drops empty strings, accents and words of a string")
         flat, = g.emit("Reshape", [v, ints(-1)])
         return g.emit(op, [flat], case_change_action="UPPER", stopwords=["A"], is_case_sensitive=0)
     if op == "Where":
