@@ -58,18 +58,19 @@ class Worker:
     def prepare(self, model, feeds):
         """What is done once for all sessions, and is no part of any time."""
 
-    def make(self, model, threads):
-        """A session, as a function that runs it with self.feeds and gives a list of arrays."""
+    def session(self, model, threads):
         options = self.engine.SessionOptions()
         options.intra_op_num_threads = threads
-        session = self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def make(self, model, threads):
+        """A session, as a function that runs it with self.feeds and gives a list of arrays."""
+        session = self.session(model, threads)
         return lambda: session.run(None, self.feeds)
 
     def make_bound(self, model, threads):
         """The same with all bound once, outputs onto inputs where self.onto says so: gives a list of values."""
-        options = self.engine.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = self.session(model, threads)
         binding = session.io_binding()
         values = {name: self.engine.OrtValue.ortvalue_from_numpy(v) for name, v in self.feeds.items()}
         for name, value in values.items():

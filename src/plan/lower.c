@@ -27,6 +27,18 @@ static nc_code fix_variables(nc_work *w, nc_graph *g) {
 
 bool nc_lower_may_go(const nc_node *n) { return n->n_out == 1 && !n->recompute && !n->out[0]->var; }
 
+bool nc_lower_same_dims(const nc_type *a, const nc_type *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return a->layout.block == b->layout.block;
+}
+
+bool nc_lower_is_codes(const nc_type *t) {
+    return t && t->kind == NC_T_TENSOR && t->rank > 0 && !t->layout.block &&
+           (t->elem == NC_UINT8 || t->elem == NC_INT8);
+}
+
 bool nc_lower_on_cpu(const nc_node *n, const nc_plan_options *o) {
     return nc_channel_blocking(nc_kernels_at(o, n->place)).block > 0;
 }

@@ -34,20 +34,13 @@ static bool is_lane(const nc_node *n) {
     return is_plain(n->out[0]->type);
 }
 
-static bool same_dims(const nc_type *a, const nc_type *b) {
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return a->layout.block == b->layout.block;
-}
-
 static bool widens(const nc_node *n) { return nc_lane_casts(n) && n->out[0]->type->elem == NC_FLOAT; }
 
 /* A result of a kernel of a device that takes sums with it into its own, for n alone. */
 static bool is_summable(const nc_value *v, const nc_node *n) {
     const nc_node *k = v->origin == NC_FROM_NODE ? v->def : NULL;
     return k && k->card->with_body && !k->n_subs && k->place && k->place == n->place && k->stage == n->stage &&
-           v->uses.n == 1 && !v->n_outputs && !v->var && same_dims(v->type, n->out[0]->type);
+           v->uses.n == 1 && !v->n_outputs && !v->var && nc_lower_same_dims(v->type, n->out[0]->type);
 }
 
 /* The sum of two kernels' results, itself a summand: GPU libraries add one tensor to a product on its way out, so that
@@ -62,21 +55,21 @@ static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
     return is_lane(p) && !is_left_to_kernels(p, n) && v->uses.n == 1 && !v->n_outputs && !v->var &&
            p->place == n->place && p->stage == n->stage && !p->recompute && !n->recompute &&
-           (!nc_lane_casts(p) || widens(p)) && same_dims(v->type, n->out[0]->type);
+           (!nc_lane_casts(p) || widens(p)) && nc_lower_same_dims(v->type, n->out[0]->type);
 }
 
 /* n casts p's result, which others use too, to a half type. */
 static bool leaves_twice(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
     return nc_lane_casts(n) && !widens(n) && is_lane(p) && !nc_lane_casts(p) && v->type->elem == NC_FLOAT &&
-           v->type->rank <= MAX_RANK_TWICE && same_dims(v->type, n->out[0]->type) && !v->var && !n->out[0]->var &&
-           p->place == n->place && p->stage == n->stage && !p->recompute && !n->recompute;
+           v->type->rank <= MAX_RANK_TWICE && nc_lower_same_dims(v->type, n->out[0]->type) && !v->var &&
+           !n->out[0]->var && p->place == n->place && p->stage == n->stage && !p->recompute && !n->recompute;
 }
 
 /* A Cast that others use too, or of another stage. */
 static bool joins_anew(const nc_node *p, const nc_node *n) {
     return is_lane(p) && widens(p) && p->place == n->place && !p->recompute && !n->recompute &&
-           same_dims(p->out[0]->type, n->out[0]->type);
+           nc_lower_same_dims(p->out[0]->type, n->out[0]->type);
 }
 static bool is_shared_cast(const nc_node *n) { return widens(n) && n->out[0]->uses.n > 1; }
 

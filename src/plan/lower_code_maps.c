@@ -29,21 +29,9 @@ typedef struct maps {
     mapped *at; /* by value id */
 } maps;
 
-static bool is_codes(const nc_type *t) {
-    return t && t->kind == NC_T_TENSOR && t->rank > 0 && !t->layout.block &&
-           (t->elem == NC_UINT8 || t->elem == NC_INT8);
-}
-
 static bool is_one_number(const maps *m, const nc_value *v, const nc_type *y) {
     if (m->at[v->id].one) return v->type->rank <= y->rank;
     return v->origin == NC_FROM_CONST && v->lit && v->lit->n == 1 && v->lit->rank <= y->rank;
-}
-
-static bool same_dims(const nc_type *a, const nc_type *b) {
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
 }
 
 /* What makes v stands where n does, or makes no formula. */
@@ -56,14 +44,15 @@ static bool is_formula(const maps *m, const nc_node *n) {
     if (n->n_in > MAX_IN || n->n_out != 1 || n->n_subs || n->recompute || n->out[0]->var || !nc_lower_on_cpu(n, m->o))
         return false;
     const nc_type *t = n->out[0]->type;
-    if (!t || t->kind != NC_T_TENSOR || !(t->elem == NC_FLOAT || t->elem == NC_BOOL || is_codes(t))) return false;
+    if (!t || t->kind != NC_T_TENSOR || !(t->elem == NC_FLOAT || t->elem == NC_BOOL || nc_lower_is_codes(t)))
+        return false;
     bool codes = n->card == &nc_card_quantize_linear || n->card == &nc_card_dequantize_linear;
     return codes || n->card == &nc_card_cast || ((n->card->traits & NC_ELEMENTWISE) && nc_lane_number(n) >= 0);
 }
 
 static mapped mapped_of(const maps *m, nc_value *v) {
     if (m->at[v->id].of) return m->at[v->id];
-    return (mapped){.of = v->origin != NC_FROM_CONST && is_codes(v->type) ? v : NULL};
+    return (mapped){.of = v->origin != NC_FROM_CONST && nc_lower_is_codes(v->type) ? v : NULL};
 }
 
 static void note(maps *m, const nc_node *n) {
@@ -81,7 +70,7 @@ static void note(maps *m, const nc_node *n) {
         y.of = x.of, y.formulas += x.formulas;
     }
     y.one = !y.of && n->n_in > 0;
-    if (y.formulas <= MOST && (y.one || same_dims(t, y.of->type))) m->at[n->out[0]->id] = y;
+    if (y.formulas <= MOST && (y.one || nc_lower_same_dims(t, y.of->type))) m->at[n->out[0]->id] = y;
 }
 
 /* ---- the body ---- */

@@ -34,17 +34,14 @@ static void turn_back(nc_node *n) {
     nc_edit_replace(n->out[0], t->in[0]);
 }
 
-static bool is_codes(const nc_value *v) {
-    return v && v->type && v->type->rank > 0 && (v->type->elem == NC_UINT8 || v->type->elem == NC_INT8);
-}
-
 /* n, whose operands at `at` are turned codes, does its work before they are. */
 static nc_code turn_behind(nc_work *w, nc_node *n, const int *at, int n_at) {
     int64_t perm[NC_MAX_RANK], other[NC_MAX_RANK];
     nc_value *from[2] = {NULL};
     for (int i = 0; i < n_at; i++) {
-        const nc_node *t = is_codes(n->in[at[i]]) ? turn_of(n->in[at[i]], n, i == 0 ? perm : other) : NULL;
-        if (!t || !nc_type_equal(n->in[at[i]]->type, n->in[at[0]]->type)) return NC_OK;
+        const nc_value *v = n->in[at[i]];
+        const nc_node *t = v && nc_lower_is_codes(v->type) ? turn_of(v, n, i == 0 ? perm : other) : NULL;
+        if (!t || !nc_type_equal(v->type, n->in[at[0]]->type)) return NC_OK;
         from[i] = t->in[0];
         if (i > 0 && memcmp(perm, other, (size_t)from[0]->type->rank * sizeof *perm) != 0) return NC_OK;
     }

@@ -65,6 +65,8 @@ NC_MUST nc_code nc_lower_onto(nc_work *w, nc_model *m, const nc_plan_options *o)
 NC_MUST nc_code nc_lower_parameters(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 /* May its one result become another node's? Do the kernels of its place work on blocks of channels, as the CPU's do? */
 bool nc_lower_may_go(const nc_node *n);
+bool nc_lower_same_dims(const nc_type *a, const nc_type *b); /* of tensors: by pointer, and in the same blocks */
+bool nc_lower_is_codes(const nc_type *t);                    /* a tensor of 8 bits with dims, not in blocks */
 bool nc_lower_on_cpu(const nc_node *n, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_integer(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_conv_codes(nc_work *w, nc_model *m, const nc_plan_options *o);

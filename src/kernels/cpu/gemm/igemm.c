@@ -308,8 +308,9 @@ static int64_t igemm_line(const igemm_run *r, const packed_b *b, int64_t i, cons
     for (end = nc_min64(end, r->g->N / nr); p < end; p += n) {
         for (n = 0; n < NCK_IGEMM_LINE && p + n < end && igemm_no_zeros(r, p + n); n++) {
             const int8_t *panel = (const int8_t *)b->panels + (p + n) * b->bytes_panel;
-            r->u->micro[1](groups, a, step, panel, b->exact + (p + n) * b->blocks, (nck_igemm_ahead){panel, 0},
-                           acc + n * nr);
+            nck_igemm_ahead ahead = {panel, 0};
+            if (p + n + 1 < end) ahead = (nck_igemm_ahead){panel + b->bytes_panel, r->u->group * nr};
+            r->u->micro[1](groups, a, step, panel, b->exact + (p + n) * b->blocks, ahead, acc + n * nr);
         }
         if (n == 0) break;
         r->u->line(&(nck_igemm_line){.acc = acc,

@@ -19,7 +19,7 @@ typedef struct nbits_job {
     const float *a, *bias;
     float *y;
     int64_t M;
-    atomic_bool *apart;                                     /* set: a row of A has an infinity or NaN */
+    atomic_bool *by_tiles;                                  /* weights become numbers first: nbits_tiles.c */
     char *rows, *panels;                                    /* where each row of A begins, and the room of each lane */
     size_t bytes_terms, bytes_sums, bytes_row, bytes_panel; /* a row: terms, then sums once or twice */
     nck_nbits_each each;
@@ -53,8 +53,8 @@ size_t nck_nbits_workspace(const nck_nbits *w, int64_t M) {
 
 /* ---- rows of A ---- */
 
-/* Block b, n numbers at a, as codes. What lies behind n are zeros, and so are their codes, wherever they are placed:
- * places stay within 16, so that a shorter block is the first of a piece. */
+/* Block b, n numbers at a, as codes; those behind n are 0. A code's place is among the 16 it is one of, so that a block
+ * of half a piece is the piece's first half. */
 static void lay_codes(const nck_nbits *w, const nck_nbits_table *t, const float *a, int64_t b, int64_t n, float most,
                       nck_nbits_row *r) {
     int8_t *to = r->codes + b * w->block;
@@ -83,7 +83,7 @@ static bool lay_numbers(const nck_nbits *w, const float *a, int64_t b, int64_t n
     return isfinite(sum);
 }
 
-/* Row m of A, unless it has an infinity or NaN, which zero points must not meet on their own. */
+/* Row m of A; with an infinity or NaN, which zero points must not meet on their own, the product goes by tiles. */
 static void lay_row(void *ctx, int64_t m) {
     const nbits_job *j = ctx;
     const nck_nbits *w = j->w;
@@ -100,7 +100,7 @@ static void lay_row(void *ctx, int64_t m) {
         else
             ok = ok && lay_numbers(w, from, b, n, &r);
     }
-    if (!ok) atomic_store(j->apart, true);
+    if (!ok) atomic_store(j->by_tiles, true);
 }
 
 /* ---- products ---- */
@@ -145,10 +145,10 @@ void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float
     nbits_job j = job_of(w);
     j.product = w->rounds ? nck_isa_get()->nbits->codes : nck_isa_get()->nbits->numbers;
     j.a = a, j.bias = bias, j.y = y, j.M = M, j.rows = workspace;
-    atomic_bool apart = !is_direct(w, M);
-    j.apart = &apart;
-    if (!apart) nc_parallel(nc_pool_for(pool, M * w->K), M, lay_row, &j);
-    if (apart) {
+    atomic_bool by_tiles = !is_direct(w, M);
+    j.by_tiles = &by_tiles;
+    if (!by_tiles) nc_parallel(nc_pool_for(pool, M * w->K), M, lay_row, &j);
+    if (by_tiles) {
         nck_nbits_tiles(w, M, a, bias, y, workspace, pool);
         return;
     }

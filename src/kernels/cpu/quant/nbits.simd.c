@@ -260,13 +260,14 @@ EACH_ROW(nbits_codes_of, 4, MANY)
 EACH_ROW(nbits_codes_of, 8, MANY)
 
 #ifdef NCK_ISA_neon_dot
-enum { AHEAD = 512 }; /* AHEAD: bytes of codes that are asked for before they are needed */
-
 /* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
- * are vector instructions, so there are few: a sum begins at the bits of WHOLE less what the middle takes off, and is
+ * are vector instructions, so there are few: a sum begins at NCK_CODES_BITS less what the middle takes off, and is
  * then a number by one subtraction; blocks of a chunk go by four, whose scales and sums of x are one load each. */
-#define WHOLE 0x1.8p23f /* whole numbers as far as 2^22 around it are the low bits of their f32 */
-enum { FOUR = 4, WHOLE_BITS = 0x4b400000, MOST = 1 << 12 }; /* MOST: a block whose sum stays below 2^22 */
+enum {
+    FOUR = 4,
+    MOST = 1 << 12, /* terms of a block whose sum stays below NCK_CODES_SMALL */
+    AHEAD = 512     /* bytes of codes that are asked for before they are needed */
+};
 
 static bool nbits_is_plain(const nck_nbits_panel *p, int n) {
     return p->bits == 4 && n == 1 && p->block % CHUNK == 0 && p->block <= MOST && p->zero == NULL &&
@@ -287,11 +288,11 @@ NCK_CODES_INLINE float32x4_t nbits_plain_block(const uint8_t *codes, const int8_
         sum = nbits_two(nbits_two(sum, vld1q_u8(codes), x0, 0), vld1q_u8(codes + 16), x0, 2);
         sum = nbits_two(nbits_two(sum, vld1q_u8(codes + 32), x1, 0), vld1q_u8(codes + 48), x1, 2);
     }
-    return vsubq_f32(vreinterpretq_f32_s32(sum), vdupq_n_f32(WHOLE));
+    return nck_codes_small(sum);
 }
 
 NCK_CODES_INLINE int32x4_t nbits_start(int32x4_t x_sum) {
-    return vsubq_s32(vdupq_n_s32(WHOLE_BITS), vshlq_n_s32(x_sum, 3));
+    return vsubq_s32(vdupq_n_s32(NCK_CODES_BITS), vshlq_n_s32(x_sum, 3));
 }
 
 static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
@@ -310,7 +311,7 @@ static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float 
     }
     for (; b < p->blocks; b++, codes += chunks * 2 * CHUNK, x += chunks * CHUNK, scale += LEN)
         all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale), a->scale[b]),
-                        nbits_plain_block(codes, x, chunks, WHOLE_BITS - 8 * a->code_sum[b]));
+                        nbits_plain_block(codes, x, chunks, NCK_CODES_BITS - 8 * a->code_sum[b]));
     vst1q_f32(y, all);
 }
 #endif

@@ -102,7 +102,7 @@ static void run_tile(const tiles_job *j, int64_t tile, char *workspace) {
     int64_t first = tile * COLUMNS, n = nc_min64(COLUMNS, w->N - first);
     float *numbers = (float *)(void *)workspace;
     char *gemm = workspace + bytes_tile(w);
-    for (int64_t k0 = 0; k0 == 0 || k0 < w->K; k0 += j->terms) {
+    for (int64_t k0 = 0; k0 < w->K; k0 += j->terms) {
         int64_t k1 = nc_min64(w->K, k0 + j->terms);
         bool last = k1 == w->K;
         decode_tile(w, first, n, k0, k1, numbers, gemm + j->bytes_gemm);
