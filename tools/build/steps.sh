@@ -217,8 +217,8 @@ emulated() {
     shift 4
     NC_EMULATED=1 "$qemu" -cpu "$cpu" -L "$root" "build/$preset/nacre_tests" --jobs "$jobs" --slowest "$@"
 }
-# Emulation is slow: the suite goes in parts, each with its line.
-emulated_parts="src/base,src/ir,src/onnx src/kernels src/ops src/device,src/infer,src/transform
+# Emulation is slow: the suite goes in parts, each with its line; the kernels are every_isa's.
+emulated_parts="src/base,src/ir,src/onnx src/ops src/device,src/infer,src/transform
 src/autodiff,src/train,src/api tests/"
 # emulated_suite QEMU CPU ROOT PRESET
 emulated_suite() {
@@ -397,7 +397,7 @@ faults() {
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "every allocation fails: ONNX's backend suite, the digits" fault_commands
 }
-# What became of the last `make nightly`, for those who did not run it.
+# write_nightly PART: what became of the last `make nightly` up to this part, for those who did not run it.
 write_nightly() {
     local row commit state=clean
     commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
@@ -406,7 +406,7 @@ write_nightly() {
         echo "# The last \`make nightly\`"
         echo
         echo "Written by it: $(date -u '+%Y-%m-%d %H:%M') UTC, commit $commit ($state), $(uname -m), $jobs cores," \
-            "$SECONDS s."
+            "$SECONDS s$([ "$1" = other_architecture ] || echo ", going on or cut off behind $1")."
         echo
         echo "| step | result | seconds | what |"
         echo "|---|---|---|---|"
@@ -430,18 +430,24 @@ random_graphs() {
     step "random graphs, every program and instance checked" env NACRE_LIB="$PWD/build/debug/libnacre.so" \
         "$venv/bin/python" -m pytest -q tests/py/test_random_graphs.py
 }
-# A failed step does not keep the others from running.
+# Large tensors one by one, for they take most of the memory; the others by all cores.
+long_tests() {
+    local large=(tests/nightly/test_large.py tests/nightly/test_large_training.py)
+    step "large tensors, models of more than 2 GB" "$venv/bin/python" -m pytest -q "${large[@]}"
+    step "torch's operators, transformers, estimators, every model as onnxruntime optimizes it" \
+        env OMP_NUM_THREADS=1 "$venv/bin/python" -m pytest -q -n "$jobs" --dist worksteal tests/nightly \
+        "${large[@]/#/--ignore=}"
+}
+# A failed step does not keep the others from running; the table is written behind each part, so that it tells of a run
+# that was cut off too.
 nightly() {
+    local part
     when_failed=return
-    faults
-    fuzz
-    c_tests tsan
-    cuda_standins asan
-    sanitized_suite "${SANITIZED_EVERY:-4}"
-    random_graphs
-    step "large tensors; every model as onnxruntime optimizes it" "$venv/bin/python" -m pytest -q tests/nightly
-    other_architecture
-    write_nightly
+    for part in faults fuzz "c_tests tsan" "cuda_standins asan" "sanitized_suite ${SANITIZED_EVERY:-4}" random_graphs \
+        long_tests other_architecture; do
+        $part
+        write_nightly "$part"
+    done
     if printf '%s\n' "${done_steps[@]}" | grep -q '| FAILED |'; then
         echo "==> FAILED; see bench/nightly.md" >&2
         exit 1
