@@ -71,7 +71,7 @@ static nc_code affine_grid_run(const nc_call *c) {
     int dims = y->rank - 2;
     if (t->rank != 3 || t->dims[0] != y->dims[0] || t->dims[1] != dims || t->dims[2] != dims + 1)
         return vision_wrong(c, "theta does not fit size: expected (N, 2, 3) for 4 and (N, 3, 4) for 5 elements");
-    nck_affine_grid(t, *(const bool *)c->state, y);
+    nck_affine_grid(t, *(const bool *)c->state, y, c->pool);
     return NC_OK;
 }
 

@@ -28,11 +28,15 @@ static bool is_deep_inside(const nck_window *w) {
     return w->pad[0] == 0 && (w->out[0] - 1) * w->stride[0] + last_tap(w, 0) < w->in[0];
 }
 
+static int64_t height_of(const nck_strips *t, int64_t rows) {
+    return t->by_row ? rows : rows + last_tap(&t->w, 1) / t->w.stride[1];
+}
+static int64_t width_of(const nck_strips *t, int64_t cols) {
+    return t->flat ? cols : cols + last_tap(&t->w, 2) / t->w.stride[2];
+}
 static int64_t strip_elements(const nck_strips *t, int64_t rows, int64_t cols) {
-    const nck_window *w = &t->w;
-    int64_t height = rows + last_tap(w, 1) / w->stride[1];
-    int64_t width = t->flat ? cols : cols + last_tap(w, 2) / w->stride[2];
-    return t->blocks * t->in * w->k[0] * t->phases_h * t->phases_w * height * width;
+    int64_t groups = t->w.k[0] * t->phases_h * t->phases_w;
+    return t->blocks * t->in * groups * height_of(t, rows) * width_of(t, cols);
 }
 
 /* The most of n rows or columns that a budget holds, evenly spread over the strips. */
@@ -55,6 +59,16 @@ static void cut(nck_strips *t, int64_t budget) {
     t->n_cols = nc_ceil_div(OW, t->cols);
 }
 
+/* A copy per row of the window, where that is less of each strip; more rows may fit then. */
+static void cut_by_row(nck_strips *t, int64_t budget) {
+    nck_strips by = *t;
+    by.by_row = true;
+    by.phases_h = t->w.k[1];
+    if (strip_elements(&by, t->rows, t->cols) >= strip_elements(t, t->rows, t->cols)) return;
+    cut(&by, budget);
+    if (strip_elements(&by, by.rows, by.cols) < strip_elements(t, by.rows, by.cols)) *t = by;
+}
+
 nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads) {
     const nck_window *w = &s->w;
     nck_strips t = {.w = *w, .in = planes ? 1 : block, .blocks = planes ? s->C : nc_ceil_div(s->C, block)};
@@ -64,9 +78,11 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
     t.flat = t.copies ? narrow || w->k[2] == 1 : w->k[2] == 1 && w->in[2] == OW;
     t.phases_h = phases(w, 1);
     t.phases_w = t.flat ? w->k[2] : phases(w, 2);
-    cut(&t, threads > 1 ? SHARED_ELEMENTS : ALONE_ELEMENTS);
-    t.height = t.rows + last_tap(w, 1) / w->stride[1];
-    t.width = t.flat ? t.cols : t.cols + last_tap(w, 2) / w->stride[2];
+    int64_t budget = threads > 1 ? SHARED_ELEMENTS : ALONE_ELEMENTS;
+    cut(&t, budget);
+    if (t.copies) cut_by_row(&t, budget);
+    t.height = height_of(&t, t.rows);
+    t.width = width_of(&t, t.cols);
     return t;
 }
 
@@ -90,9 +106,9 @@ void nck_strip_taps(const nck_strips *t, int64_t *taps) {
         int64_t down = i * w->dil[1], right = j * w->dil[2];
         int64_t at = (deep * w->dil[0] * w->in[1] + down) * w->in[2] + right;
         if (t->copies) {
-            int64_t group = (deep * t->phases_h + down % w->stride[1]) * t->phases_w;
+            int64_t group = (deep * t->phases_h + (t->by_row ? i : down % w->stride[1])) * t->phases_w;
             group += t->flat ? j : right % w->stride[2];
-            at = (group * t->height + down / w->stride[1]) * t->width + (t->flat ? 0 : right / w->stride[2]);
+            at = (group * t->height + (t->by_row ? 0 : down / w->stride[1])) * t->width + (t->flat ? 0 : right / w->stride[2]);
         }
         taps[tap] = at * t->in;
     }
@@ -152,7 +168,7 @@ static float *copy_plane(const nck_strips *t, const float *plane, int64_t oh, in
     for (int64_t a = 0; a < t->phases_h; a++)
         for (int64_t q = 0; q < t->phases_w; q++)
             for (int64_t r = 0; r < t->height; r++, dst += row_elements) {
-                int64_t ih = (oh + r) * w->stride[1] + a - w->pad[1];
+                int64_t ih = (oh + r) * w->stride[1] + (t->by_row ? a * w->dil[1] : a) - w->pad[1];
                 int64_t iw = ow * w->stride[2] + (t->flat ? q * w->dil[2] : q) - w->pad[2];
                 bool inside = plane && ih >= 0 && ih < w->in[1];
                 copy_row(t, inside ? plane + ih * w->in[2] * t->in : NULL, iw, dst);

@@ -7,7 +7,7 @@
  * stride 2, window 3 and pad 1: the copy holds columns -1 1 3 5 ... and then 0 2 4 ...; tap 0 begins at the first
  * column of the one, tap 1 of the other, and tap 2 at the second column of the first. Narrow images get a copy per
  * column of the window instead, as wide as the output: then rows follow each other without a gap, and a tile of pixels
- * may run from one into the next. */
+ * may run from one into the next. Few rows whose window reaches far, by dilation, get a copy per row of the window. */
 #ifndef NCK_CONV_STRIP_H
 #define NCK_CONV_STRIP_H
 
@@ -20,6 +20,7 @@ typedef struct nck_strips {
     int64_t blocks;                     /* of x, all groups */
     bool copies, flat;                  /* flat: pixels of all rows of a strip are one run */
     int64_t rows, cols, n_rows, n_cols; /* output rows and columns of a strip, and how many strips there are of each */
+    bool by_row;                        /* copied: a group of rows is one row of the window's */
     int64_t phases_h, phases_w;         /* copied: groups of rows and of columns (flat: one per column of taps) */
     int64_t height, width;              /* copied: of one such group */
 } nck_strips;

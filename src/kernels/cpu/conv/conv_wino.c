@@ -42,11 +42,14 @@ bool nck_conv_wino_fits(const nck_conv_shape *s) {
     const nck_window *w = &s->w;
     bool threes = w->k[1] == 3 && w->k[2] == 3;
     if (w->k[0] != 1 && s->C % nck_channel_block() != 0) return false;
-    return s->type == NC_FLOAT && s->group == 1 && threes && w->stride[1] == 1 && w->stride[2] == 1 && w->dil[1] == 1 &&
-           w->dil[2] == 1;
+    return s->type == NC_FLOAT && s->group == 1 && threes && w->stride[1] == 1 && w->stride[2] == 1;
 }
 
-static int64_t tiles_along(int64_t out) { return nc_ceil_div(out, OUT); }
+static int64_t phases(const nck_window *w, int d) { return nc_min64(w->dil[d], w->out[d]); }
+static int64_t tiles_along(const nck_window *w, int d) { return nc_ceil_div(nc_ceil_div(w->out[d], w->dil[d]), OUT); }
+static int64_t tiles_of_image(const nck_window *w) {
+    return phases(w, 1) * phases(w, 2) * tiles_along(w, 1) * tiles_along(w, 2);
+}
 
 /* Counted in multiplications. Every number of a tile's input and output is loaded, added up some ten times and stored,
  * which is as long as 32 vectors multiplied; four times as many weights pass by, which is as long as 10 tiles. */
@@ -54,7 +57,7 @@ bool nck_conv_wino_wins(const nck_conv_shape *s) {
     const nck_window *w = &s->w;
     if (!nck_conv_wino_fits(s) || s->C < 16 || s->K < 16) return false;
     double images = (double)(s->N * w->out[0]), C = (double)(s->C * w->k[0]), K = (double)s->K;
-    double tiles = images * (double)(tiles_along(w->out[1]) * tiles_along(w->out[2]));
+    double tiles = images * (double)tiles_of_image(w);
     double direct = images * (double)(w->out[1] * w->out[2]) * 9 * C * K;
     return POINTS * ((tiles + 10) * C * K + 32 * tiles * (C + K)) < direct;
 }
@@ -72,9 +75,12 @@ static int64_t own_strip(int64_t tiles, int64_t channels, int threads) {
 }
 
 nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads) {
-    nck_wino_cut c = {.down = tiles_along(s->w.out[1]), .across = tiles_along(s->w.out[2])};
+    nck_wino_cut c = {.phases_h = phases(&s->w, 1),
+                      .phases_w = phases(&s->w, 2),
+                      .down = tiles_along(&s->w, 1),
+                      .across = tiles_along(&s->w, 2)};
     int64_t channels = s->w.k[0] * nc_ceil_div(s->C, block) * block;
-    c.tiles = s->N * s->w.out[0] * c.down * c.across;
+    c.tiles = s->N * s->w.out[0] * tiles_of_image(&s->w);
     c.pairs = nc_ceil_div(nc_ceil_div(s->K, block), 2);
     if (c.tiles == 0 || c.pairs == 0) return c;
     c.strip = own_strip(c.tiles, channels, threads);
@@ -89,11 +95,30 @@ nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threa
 
 /* ---- inputs ---- */
 
+/* The first output of a tile; rows and cols: how many of its rows and columns there are, none or less where its phase
+ * ends before it. */
+typedef struct wino_place {
+    int64_t image, oh, ow, rows, cols;
+} wino_place;
+
+static wino_place place_of(const wino_job *j, int64_t tile) {
+    const nck_window *w = &j->a->shape.w;
+    const nck_wino_cut *c = &j->cut;
+    int64_t phase = tile / c->across / c->down, oh = tile / c->across % c->down * OUT * w->dil[1];
+    oh += phase / c->phases_w % c->phases_h;
+    int64_t ow = tile % c->across * OUT * w->dil[2] + phase % c->phases_w;
+    return (wino_place){.image = phase / c->phases_w / c->phases_h,
+                        .oh = oh,
+                        .ow = ow,
+                        .rows = nc_ceil_div(nc_max64(0, w->out[1] - oh), w->dil[1]),
+                        .cols = nc_ceil_div(nc_max64(0, w->out[2] - ow), w->dil[2])};
+}
+
 /* The pixels from (ih, iw) on, with zeros outside. bytes: of a pixel, a constant where inlined. */
 static inline void copy_pixels(const wino_job *j, const float *plane, int64_t ih, int64_t iw, float *to, size_t bytes) {
     const nck_window *w = &j->a->shape.w;
-    for (int64_t r = ih; r < ih + IN; r++)
-        for (int64_t c = iw; c < iw + IN; c++, to += j->B) {
+    for (int64_t r = ih; r < ih + IN * w->dil[1]; r += w->dil[1])
+        for (int64_t c = iw; c < iw + IN * w->dil[2]; c += w->dil[2], to += j->B) {
             if (r >= 0 && r < w->in[1] && c >= 0 && c < w->in[2])
                 memcpy(to, plane + (r * w->in[2] + c) * j->B, bytes);
             else
@@ -119,18 +144,19 @@ static const float *input_plane(const wino_job *j, int64_t image, int64_t cb) {
 
 static void input_tile(const wino_job *j, int64_t cb, int64_t t) {
     const nck_window *w = &j->a->shape.w;
-    int64_t tile = j->first + t, image = tile / (j->cut.down * j->cut.across);
-    int64_t ih = tile / j->cut.across % j->cut.down * OUT - w->pad[1], iw = tile % j->cut.across * OUT - w->pad[2];
-    const float *plane = input_plane(j, image, cb);
+    wino_place at = place_of(j, j->first + t);
+    int64_t ih = at.oh - w->pad[1], iw = at.ow - w->pad[2];
+    const float *plane = input_plane(j, at.image, cb);
     float *v = j->v + (cb * j->tiles + t) * j->B, patch[IN * IN * NCK_CONV_MAX_BLOCK];
     int64_t v_point = j->Cb * j->tiles * j->B;
     if (plane == NULL) {
         for (int64_t p = 0; p < POINTS; p++) memset(v + p * v_point, 0, (size_t)j->B * sizeof *v);
-    } else if (ih >= 0 && iw >= 0 && ih + IN <= w->in[1] && iw + IN <= w->in[2]) {
-        j->wino->input(j->B, plane + (ih * w->in[2] + iw) * j->B, w->in[2] * j->B, v, v_point);
+    } else if (ih >= 0 && iw >= 0 && ih + (IN - 1) * w->dil[1] < w->in[1] && iw + (IN - 1) * w->dil[2] < w->in[2]) {
+        const float *x = plane + (ih * w->in[2] + iw) * j->B;
+        j->wino->input(j->B, x, w->dil[2] * j->B, w->dil[1] * w->in[2] * j->B, v, v_point);
     } else {
         copy_patch(j, plane, ih, iw, patch);
-        j->wino->input(j->B, patch, IN * j->B, v, v_point);
+        j->wino->input(j->B, patch, j->B, IN * j->B, v, v_point);
     }
 }
 
@@ -178,36 +204,40 @@ static void output_tile(const wino_job *j, int64_t kb, int64_t tile, const float
                         int64_t m_point) {
     const nck_window *w = &j->a->shape.w;
     const nck_conv_after *after = j->a->after;
-    int64_t image = tile / (j->cut.down * j->cut.across), OW = w->out[2];
-    int64_t oh = tile / j->cut.across % j->cut.down * OUT, ow = tile % j->cut.across * OUT;
-    int64_t at = (first_pixel(j, image, kb, false) + oh * OW + ow) * j->B;
+    wino_place p = place_of(j, tile);
+    int64_t at = (first_pixel(j, p.image, kb, false) + p.oh * w->out[2] + p.ow) * j->B;
     nck_wino_out o = {.m = m,
                       .m_point = m_point,
                       .bias = bias,
                       .y = j->a->y + at,
-                      .y_row = OW * j->B,
+                      .y_pixel = w->dil[2] * j->B,
+                      .y_row = w->dil[1] * w->out[2] * j->B,
                       .add = after && after->add ? after->add + at : NULL,
-                      .rows = nc_min64(OUT, w->out[1] - oh),
-                      .cols = nc_min64(OUT, OW - ow),
+                      .rows = p.cols > 0 ? nc_min64(OUT, p.rows) : 0,
+                      .cols = nc_min64(OUT, p.cols),
                       .low = after ? after->low : 0,
                       .high = after ? after->high : 0,
                       .clamps = after && after->clamps};
     j->wino->output(j->B, &o);
 }
 
+/* The program over `pixels` outputs of a row from (oh, ow) on. */
+static void run_after_row(const wino_job *j, int64_t kb, int64_t image, int64_t oh, int64_t ow, int64_t pixels) {
+    const nck_window *w = &j->a->shape.w;
+    int64_t pixel = oh * w->out[2] + ow, run = w->dil[2] == 1 ? pixels : 1, step = w->dil[2];
+    for (int64_t i = 0; i < pixels; i += run, pixel += step)
+        nck_conv_after_run(j->a->after, image / w->out[0], kb, first_pixel(j, image, kb, true) + pixel, run, j->B,
+                           j->a->y + (first_pixel(j, image, kb, false) + pixel) * j->B);
+}
+
 /* The program over what tiles [tile, end) have written, in runs of neighbouring pixels. */
 static void run_after(const wino_job *j, int64_t kb, int64_t tile, int64_t end) {
-    const nck_window *w = &j->a->shape.w;
-    int64_t OH = w->out[1], OW = w->out[2], across = j->cut.across;
     while (tile < end) {
-        int64_t image = tile / (j->cut.down * across), c0 = tile % across, c1 = nc_min64(across, c0 + end - tile);
-        int64_t oh0 = tile / across % j->cut.down * OUT, run = nc_min64(OW, c1 * OUT) - c0 * OUT;
-        for (int64_t oh = oh0; oh < nc_min64(OH, oh0 + OUT); oh++) {
-            int64_t pixel = oh * OW + c0 * OUT;
-            nck_conv_after_run(j->a->after, image / w->out[0], kb, first_pixel(j, image, kb, true) + pixel, run, j->B,
-                               j->a->y + (first_pixel(j, image, kb, false) + pixel) * j->B);
-        }
-        tile += c1 - c0;
+        wino_place p = place_of(j, tile);
+        int64_t n = nc_min64(j->cut.across - tile % j->cut.across, end - tile);
+        for (int64_t r = 0; r < nc_min64(OUT, p.rows); r++)
+            run_after_row(j, kb, p.image, p.oh + r * j->a->shape.w.dil[1], p.ow, nc_min64(p.cols, n * OUT));
+        tile += n;
     }
 }
 
@@ -239,7 +269,7 @@ static int64_t v_elements(int64_t channels, int64_t tiles) {
 static int64_t m_elements(int64_t tiles, int64_t block) { return POINTS * 2 * block * nc_min64(CHUNK, tiles); }
 
 size_t nck_conv_wino_workspace(const nck_conv_shape *s, int64_t block) {
-    int64_t tiles = s->N * s->w.out[0] * tiles_along(s->w.out[1]) * tiles_along(s->w.out[2]);
+    int64_t tiles = s->N * s->w.out[0] * tiles_of_image(&s->w);
     int64_t v = v_elements(s->w.k[0] * nc_ceil_div(s->C, block) * block, tiles);
     return (size_t)(v + LANES * m_elements(tiles, block)) * sizeof(float);
 }

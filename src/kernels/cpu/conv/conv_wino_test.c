@@ -127,11 +127,14 @@ TEST(wino_is_chosen_where_it_wins) {
     conv_2d s = layer(1, 64, 56);
     s.stride_w = 2;
     nck_conv_shape strided = conv_2d_shape(NC_FLOAT, &s);
-    s = layer(1, 64, 56), s.dil_h = 2;
-    nck_conv_shape dilated = conv_2d_shape(NC_FLOAT, &s);
     s = layer(1, 64, 56), s.group = 2;
     nck_conv_shape grouped = conv_2d_shape(NC_FLOAT, &s);
-    CHECK(!nck_conv_wino_wins(&strided) && !nck_conv_wino_wins(&dilated) && !nck_conv_wino_wins(&grouped));
+    CHECK(!nck_conv_wino_wins(&strided) && !nck_conv_wino_wins(&grouped));
+    for (int64_t d = 2; d <= 32; d *= 2) { /* of dilated images, while their phases fill tiles */
+        s = layer(1, 64, 56), s.dil_h = s.dil_w = s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = d;
+        nck_conv_shape dilated = conv_2d_shape(NC_FLOAT, &s);
+        CHECK(nck_conv_wino_wins(&dilated) == (d < 32));
+    }
 }
 
 /* The most that one thread does of items that are dealt out in turn: item i costs the tiles that are left for it of n,

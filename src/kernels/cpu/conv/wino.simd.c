@@ -30,12 +30,12 @@ static inline void output_line(const v_f32 m[IN], v_f32 *r, int step) {
     r[3 * step] = v_add_f32(v_fma_f32(v_set_f32(A / 2), odd, v_mul_f32(v_set_f32(2 * B), odd2)), m[5]);
 }
 
-static void input(int64_t block, const float *x, int64_t x_row, float *v, int64_t v_point) {
+static void input(int64_t block, const float *x, int64_t x_pixel, int64_t x_row, float *v, int64_t v_point) {
     for (int64_t lane = 0; lane < block; lane += V_LEN_f32) {
         v_f32 half[IN][IN], d[IN]; /* half: rows of points, columns of pixels */
         for (int c = 0; c < IN; c++) {
             UNROLL
-            for (int r = 0; r < IN; r++) d[r] = v_load_f32(x + r * x_row + c * block + lane);
+            for (int r = 0; r < IN; r++) d[r] = v_load_f32(x + r * x_row + c * x_pixel + lane);
             input_line(d, &half[0][c], IN);
         }
         for (int r = 0; r < IN; r++) {
@@ -47,11 +47,11 @@ static void input(int64_t block, const float *x, int64_t x_row, float *v, int64_
     }
 }
 
-static void output_row(int64_t block, const nck_wino_out *o, int64_t lane, int64_t r, const v_f32 *half) {
+static void output_row(const nck_wino_out *o, int64_t lane, int64_t r, const v_f32 *half) {
     v_f32 to[OUT], low = v_set_f32(o->low), high = v_set_f32(o->high), bias = v_load_f32(o->bias + lane);
     output_line(half, to, 1);
     for (int64_t c = 0; c < o->cols; c++) {
-        int64_t at = r * o->y_row + c * block + lane;
+        int64_t at = r * o->y_row + c * o->y_pixel + lane;
         v_f32 y = v_add_f32(to[c], bias);
         if (o->add) y = v_add_f32(y, v_load_f32(o->add + at));
         v_store_f32(o->y + at, o->clamps ? v_clamp_f32(y, low, high) : y);
@@ -66,7 +66,7 @@ static void output(int64_t block, const nck_wino_out *o) {
             for (int r = 0; r < IN; r++) m[r] = v_load_f32(o->m + (r * IN + c) * o->m_point + lane);
             output_line(m, &half[0][c], IN);
         }
-        for (int64_t r = 0; r < o->rows; r++) output_row(block, o, lane, r, half[r]);
+        for (int64_t r = 0; r < o->rows; r++) output_row(o, lane, r, half[r]);
     }
 }
 

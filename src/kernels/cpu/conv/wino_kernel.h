@@ -22,8 +22,8 @@ typedef struct nck_wino_out {
     const float *m; /* the first point */
     int64_t m_point;
     const float *bias; /* one block */
-    float *y;          /* first pixel; pixels lie side by side */
-    int64_t y_row;
+    float *y; /* first pixel */
+    int64_t y_pixel, y_row;
     const float *add;   /* laid out like y; NULL: nothing is added */
     int64_t rows, cols; /* of the tile that are written */
     float low, high;
@@ -31,8 +31,8 @@ typedef struct nck_wino_out {
 } nck_wino_out;
 
 typedef struct nck_wino_table {
-    /* 6 x 6 pixels of a block, rows x_row elements apart, to points v_point elements apart. */
-    void (*input)(int64_t block, const float *x, int64_t x_row, float *v, int64_t v_point);
+    /* 6 x 6 pixels of a block, x_pixel elements apart and rows x_row, to points v_point elements apart. */
+    void (*input)(int64_t block, const float *x, int64_t x_pixel, int64_t x_row, float *v, int64_t v_point);
     void (*output)(int64_t block, const nck_wino_out *o);
     /* n <= NCK_WINO_FILTERS filters (3,3), `apart` bytes apart, may be unaligned, to points `step` elements apart, side
      * by side. In double, rounded once. */

@@ -1,4 +1,4 @@
-/* kernels/cpu/vision/grid_sample.c: GridSample, its gradient and AffineGrid, see sample.h. All channels of a place read
+/* kernels/cpu/vision/grid_sample.c: GridSample and its gradient, see sample.h. All channels of a place read
  * the same pixels with the same weights (grid_taps.h). */
 #include "kernels/cpu/vision/grid_taps.h"
 
@@ -13,14 +13,8 @@ typedef struct grid_job {
     int64_t places, pixels, channels, cuts;
 } grid_job;
 
-/* Taps of a place where there are few, as linear sampling of two axes has them. */
-typedef struct few_taps {
-    int32_t n, at[4];
-    double weight[4];
-} few_taps;
-
 /* Two channels side by side, or one, of f32; channels is a constant where inlined. */
-__attribute__((always_inline)) static inline void grid_few(int channels, const grid_job *j, const few_taps *t,
+__attribute__((always_inline)) static inline void grid_few(int channels, const grid_job *j, const nck_grid_few *t,
                                                            int64_t places, const float *x, float *y) {
     const float *x1 = x + j->pixels;
     float *y1 = y + j->places;
@@ -44,7 +38,7 @@ __attribute__((always_inline)) static inline void grid_few(int channels, const g
 }
 
 /* Channel after channel, so that neighbouring places find their pixels and results side by side. */
-static void grid_few_f32(const grid_job *j, const few_taps *t, int64_t places, const float *x, float *y) {
+static void grid_few_f32(const grid_job *j, const nck_grid_few *t, int64_t places, const float *x, float *y) {
     int64_t c = 0;
     for (; c + 2 <= j->channels; c += 2) grid_few(2, j, t, places, x + c * j->pixels, y + c * j->places);
     if (c < j->channels) grid_few(1, j, t, places, x + c * j->pixels, y + c * j->places);
@@ -63,17 +57,15 @@ static void grid_item(void *ctx, int64_t i) {
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
     int64_t from = n * j->channels * j->pixels, to = n * j->channels * j->places;
     bool floats = j->s->x->dtype == NC_FLOAT && j->s->y->dtype == NC_FLOAT && j->pixels <= INT32_MAX;
-    few_taps few[PLACES];
+    nck_grid_few few[PLACES];
     int64_t kept = 0;
     for (int64_t p = lo; p < hi; p++) {
-        nck_grid_taps t;
-        nck_grid_place_taps(j->s, n * j->places + p, false, &t);
-        bool is_few = floats && t.n <= 4;
+        bool is_few = floats && nck_grid_place_few(j->s, n * j->places + p, &few[kept]);
         if (is_few) {
-            few_taps *f = &few[kept++];
-            f->n = t.n;
-            for (int k = 0; k < t.n; k++) f->at[k] = (int32_t)t.at[k], f->weight[k] = t.weight[k];
+            kept++;
         } else {
+            nck_grid_taps t;
+            nck_grid_place_taps(j->s, n * j->places + p, false, &t);
             grid_channels(j, &t, from, to + p);
         }
         if (kept == 0 || (is_few && p + 1 < hi)) continue;
@@ -147,33 +139,4 @@ void nck_grid_sample_grad(const nck_grid_sample *s, nc_pool *pool) {
     pool = nc_pool_for(pool, nc_tensor_numel(s->y) * POINT);
     if (s->dx != NULL) nc_parallel(pool, n * nc_ceil_div(j.channels, CHANNELS), grid_dx_item, &j);
     if (s->dgrid != NULL) nc_parallel(pool, n * j.cuts, grid_dgrid_item, &j);
-}
-
-static double grid_place(int64_t i, int64_t d, bool align_corners) {
-    if (align_corners) return d > 1 ? -1 + 2 * (double)i / (double)(d - 1) : -1;
-    return (2 * (double)i + 1) / (double)d - 1;
-}
-
-void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor *y) {
-    int dims = y->rank - 2;
-    int64_t places = 1;
-    for (int k = 1; k <= dims; k++) places *= y->dims[k];
-    for (int64_t i = 0; i < y->dims[0] * places; i++) {
-        double base[NCK_SAMPLE_MAX_DIMS + 1];
-        int64_t rest = i % places, n = i / places;
-        for (int k = 0; k < dims; k++) { /* the innermost axis is x */
-            int64_t d = y->dims[dims - k];
-            base[k] = grid_place(rest % d, d, align_corners);
-            rest /= d;
-        }
-        base[dims] = 1;
-        for (int r = 0; r < dims; r++) {
-            double sum = 0;
-            for (int k = 0; k <= dims; k++) sum += base[k] * nc_tensor_get(theta, (n * dims + r) * (dims + 1) + k);
-            if (y->dtype == NC_FLOAT)
-                ((float *)y->data)[i * dims + r] = (float)sum;
-            else
-                ((double *)y->data)[i * dims + r] = sum;
-        }
-    }
 }

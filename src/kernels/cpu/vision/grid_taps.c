@@ -48,9 +48,13 @@ static double cubic_slope(double x) {
     return x <= 1 ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a;
 }
 
+static inline double in_pixels(const nck_grid_sample *s, double g, int64_t d) {
+    return s->in_pixels ? g : s->align_corners ? (g + 1) / 2 * (double)(d - 1) : ((g + 1) * (double)d - 1) / 2;
+}
+
 /* The coordinate in pixels; *step: how it moves with g. */
 static double pixel_of(const nck_grid_sample *s, double g, int64_t d, double *step) {
-    double x = s->in_pixels ? g : s->align_corners ? (g + 1) / 2 * (double)(d - 1) : ((g + 1) * (double)d - 1) / 2;
+    double x = in_pixels(s, g, d);
     double edge = s->align_corners ? 0 : -0.5, lo = edge, hi = (double)(d - 1) - edge;
     *step = s->in_pixels ? 1 : (double)(s->align_corners ? d - 1 : d) / 2;
     if (s->mode == NCK_SAMPLE_NEAREST) x = rint(x);
@@ -111,4 +115,38 @@ void nck_grid_place_taps(const nck_grid_sample *s, int64_t place, bool slopes, n
         lines l = axis_lines(s, nc_tensor_get(s->grid, place * dims + dims - 1 - k), d);
         add_axis(t, &l, d, dims - 1 - k, slopes);
     }
+}
+
+/* The two lines of an axis that x lies between, with the weights that axis_lines has: most places. */
+static inline bool is_between(double x, int64_t d, int32_t *first, double w[2]) {
+    if (!(x >= 0 && x < (double)(d - 1))) return false;
+    *first = (int32_t)x;
+    w[0] = 1 - (x - (double)*first);
+    w[1] = 1 - ((double)(*first + 1) - x);
+    return true;
+}
+
+static bool four_inside(const nck_grid_sample *s, int64_t place, nck_grid_few *few) {
+    int64_t height = s->x->dims[2], width = s->x->dims[3];
+    int32_t row, column;
+    double down[2], right[2], gx = nc_tensor_get(s->grid, place * 2), gy = nc_tensor_get(s->grid, place * 2 + 1);
+    if (!is_between(in_pixels(s, gy, height), height, &row, down)) return false;
+    if (!is_between(in_pixels(s, gx, width), width, &column, right)) return false;
+    few->n = 4;
+    for (int k = 0; k < 4; k++) {
+        few->at[k] = (row + k / 2) * (int32_t)width + column + k % 2;
+        few->weight[k] = down[k / 2] * right[k % 2];
+    }
+    return true;
+}
+
+bool nck_grid_place_few(const nck_grid_sample *s, int64_t place, nck_grid_few *few) {
+    nck_grid_taps t;
+    int dims = s->x->rank - 2;
+    if (s->mode == NCK_SAMPLE_CUBIC || (s->mode == NCK_SAMPLE_LINEAR && dims > 2)) return false;
+    if (s->mode == NCK_SAMPLE_LINEAR && dims == 2 && four_inside(s, place, few)) return true;
+    nck_grid_place_taps(s, place, false, &t);
+    few->n = t.n;
+    for (int k = 0; k < t.n; k++) few->at[k] = (int32_t)t.at[k], few->weight[k] = t.weight[k];
+    return true;
 }

@@ -17,4 +17,12 @@ typedef struct nck_grid_taps {
 /* place counts through the whole grid; slopes are filled where asked for. */
 void nck_grid_place_taps(const nck_grid_sample *s, int64_t place, bool slopes, nck_grid_taps *t);
 
+/* The same where a place has few taps, as linear sampling of two axes has them. */
+typedef struct nck_grid_few {
+    int32_t n, at[4];
+    double weight[4];
+} nck_grid_few;
+/* Channels of at most INT32_MAX pixels. false: places have more taps. */
+bool nck_grid_place_few(const nck_grid_sample *s, int64_t place, nck_grid_few *few);
+
 #endif

@@ -24,7 +24,7 @@ void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool);
 void nck_grid_sample_grad(const nck_grid_sample *s, nc_pool *pool);
 
 /* y (N, H, W, 2) = theta (N, 2, 3) times (x, y, 1), or (N, D, H, W, 3) = theta (N, 3, 4) times (x, y, z, 1). */
-void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor *y);
+void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor *y, nc_pool *pool);
 
 /* x (N, C, H, W), rois (R, 4) as x1 y1 x2 y2, batch (R): y (R, C, h, w). */
 typedef struct nck_roi_align {
