@@ -225,29 +225,41 @@ static nc_value *packed_of(layouts *l, nc_value *v, int rank, const nc_blocking 
     return p;
 }
 
+/* What n gives, in plain layout, out of y in blocks. */
+static nc_value *unpacked(layouts *l, nc_value *y, const site *s) {
+    int64_t axes[NC_MAX_RANK];
+    int count = 0;
+    nc_value *plain = nc_build_attr1(&l->b, "nacre", "UnpackChannels", &y, 1, NULL, 0);
+    bool kept = plain && nc_map_put_bytes(&l->packed, &plain->id, sizeof plain->id, y);
+    if (!kept || !s->k.dropped) return kept ? plain : NULL;
+    for (int i = 0; i < plain->type->rank; i++)
+        if (s->k.dropped >> i & 1) axes[count++] = i;
+    return nc_build1(&l->b, "Squeeze", 2, plain, nc_build_ints(&l->b, axes, count));
+}
+
 static nc_code rewrite(layouts *l, const site *s) {
     nc_node *n = s->node;
     nc_value *in[MAX_IN] = {NULL};
+    int rank = n->out[0]->type->rank + __builtin_popcount(s->k.dropped);
     nc_builder *b = &l->b;
     b->before = n, b->stage = n->stage, b->place = n->place;
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
-        if (takes_blocked(s, i)) in[i] = packed_of(l, n->in[i], n->out[0]->type->rank, &s->k);
+        if (takes_blocked(s, i)) in[i] = packed_of(l, n->in[i], rank, &s->k);
         if (n->in[i] && !in[i]) return b->code ? b->code : nc_fail(l->w, NC_E_MEMORY, "out of memory");
     }
     nc_value *y = n->card->blocked ? n->card->blocked(b, n, &s->k, in)
                                    : nc_build_card1(b, n->card, in, n->n_in, n->attrs, n->n_attrs);
     if (!y) return b->code;
     NC_TRY(tag(l, y, nc_block_of(&s->k, channels_of(n->out[0], n->out[0]->type->rank)), n->out[0]->type->dims[1]));
-    nc_value *plain = nc_build_attr1(b, "nacre", "UnpackChannels", &y, 1, NULL, 0);
-    if (!plain) return b->code;
+    nc_value *plain = unpacked(l, y, s);
+    if (!plain) return b->code ? b->code : nc_fail(l->w, NC_E_MEMORY, "out of memory");
     y->def->name = n->name;
     nc_edit_replace(n->out[0], plain);
     for (int i = 1; i < n->n_out; i++)
         if (n->out[i]) nc_edit_replace(n->out[i], y->def->out[i]);
     nc_edit_remove(n);
-    bool kept = nc_map_put_bytes(&l->packed, &plain->id, sizeof plain->id, y);
-    return kept ? NC_OK : nc_fail(l->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
 }
 
 /* A Transpose to channels last of what comes out of blocks becomes one step with that. */

@@ -43,6 +43,16 @@ TEST(lower_layout_passes_element_formulas) {
            "PackChannels ConvBlocked UnpackChannels Mul PackChannels ConvBlocked UnpackChannels");
 }
 
+/* What a reduction leaves out is a dim of 1 until the layout ends. */
+TEST(lower_layout_reduces_without_keeping_dims) {
+    BLOCKS(MORE("const int64[2] s = {2, 3}") "{ a = Conv" PAD "(x, w) b = ReduceMax<keepdims = 0>(a, s) y = Softmax(b) }",
+           "PackChannels ConvBlocked ReduceMax UnpackChannels Squeeze Softmax");
+    BLOCKS(MORE("const int64[1] s = {-1}") "{ a = Conv" PAD "(x, w) b = ReduceMean<keepdims = 0>(a, s) y = Softmax(b) }",
+           "PackChannels ConvBlocked ReduceMean UnpackChannels Squeeze Softmax");
+    BLOCKS(MORE("const int64[2] s = {1, 2}") "{ a = Conv" PAD "(x, w) y = ReduceSum<keepdims = 0>(a, s) }",
+           "PackChannels ConvBlocked UnpackChannels ReduceSum");
+}
+
 TEST(lower_layout_passes_what_works_within_channels) {
     BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(a)"
                 " y = Conv" PAD "(b, w) }",

@@ -33,9 +33,9 @@ class Graph:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def conv(g, x, c_in, c_out, kernel, group=1):
+def conv(g, x, c_in, c_out, kernel, group=1, dilation=1):
     return g.node("Conv", x, g.weight(c_out, c_in // group, kernel, kernel), g.weight(c_out), group=group,
-                  pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2)
+                  pads=[kernel // 2 * dilation] * 4, kernel_shape=[kernel] * 2, dilations=[dilation] * 2)
 
 
 def turned(c, h, w):
@@ -88,7 +88,20 @@ def projected(c, h, w):
     return g.model(conv(g, g.node("Transpose", y, perm=[0, 3, 1, 2]), 33, 9, 1))
 
 
-@pytest.mark.parametrize("make", [turned, rows, scales, projected], ids=lambda f: f.__name__)
+def dilated(c, h, w):
+    """Windows that reach far, with a formula behind them, then reductions that keep no dims."""
+    g = Graph((2, c, h, w), 5)
+    parts = []
+    for dilation in (2, 3, 6, 18):
+        y = conv(g, "x", c, 24, 3, dilation=dilation)
+        parts.append(g.node("Mul", y, g.node("Sigmoid", y)))
+    y = g.node("Relu", conv(g, g.node("Concat", *parts, axis=1), 96, 40, 3, dilation=2))
+    few = [g.node("ReduceMax", y, axes=[2, 3], keepdims=0), g.node("ReduceMean", y, axes=[-1, -2], keepdims=0)]
+    line = g.node("ReduceSum", g.node("ReduceMean", y, axes=[3], keepdims=0), g.const(np.int64([2])), keepdims=0)
+    return g.model(g.node("Concat", *few, line, axis=1))
+
+
+@pytest.mark.parametrize("make", [turned, rows, scales, projected, dilated], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("sizes", [(32, 9, 7), (20, 5, 11), (16, 1, 1), (3, 8, 8), (48, 14, 14)], ids=str)
 def test_both_ways(make, sizes):
     model = make(*sizes)

@@ -109,17 +109,19 @@ static const int64_t *known_axes(const nc_node *n, int64_t given[NC_MAX_RANK], i
     return given;
 }
 
-/* Over spatial axes alone, which stay as dims of 1. */
+/* Over spatial axes alone; as dims of 1 they stay in the blocked form. */
 static bool reduce_blocks(const nc_node *n, nc_blocking *k) {
     int64_t given[NC_MAX_RANK];
     int count;
-    if (!nc_blocks_input(n, 0, k)) return false;
     const int64_t *axes = known_axes(n, given, &count);
-    k->why = "it reduces more than spatial dims, or does not keep them";
-    if (axes == NULL || count == 0 || nc_attr_int(n, "keepdims") == 0) return false;
-    for (int i = 0; i < count; i++)
-        if (nc_blocks_axis(n, axes[i]) < 2) return false;
-    return true;
+    k->why = "it reduces more than spatial dims";
+    if (axes == NULL || count == 0) return false;
+    for (int i = 0; n->in[0]->type != NULL && i < count; i++) {
+        int axis = nc_blocks_axis(n, axes[i]);
+        if (axis < 2) return false;
+        if (nc_attr_int(n, "keepdims") == 0) k->dropped |= 1u << axis;
+    }
+    return nc_blocks_input(n, 0, k);
 }
 
 /* The builder makes the newest form, whatever the model's: axes are an input there. */
