@@ -148,14 +148,14 @@ typedef struct nc_grad {
 #define NC_BLOCK_ALL ((int64_t)-1) /* as nc_blocking.block: one block holds all channels (channels last) */
 
 typedef struct nc_blocking {
-    int64_t block;   /* channels of a block, as the kernels of the node's place want it; or NC_BLOCK_ALL */
-    nc_types types;  /* the elements that those kernels take in blocks */
-    unsigned in;     /* to be filled: bit i: input i is taken blocked */
-    bool plain_data; /* to be filled: input 0 is taken as it is although the output is blocked */
-    bool rest_plain; /* to be filled: outputs behind 0 come in plain layout; else there may be none */
+    int64_t block;    /* channels of a block, as the kernels of the node's place want it; or NC_BLOCK_ALL */
+    nc_types types;   /* the elements that those kernels take in blocks */
+    unsigned in;      /* to be filled: bit i: input i is taken blocked */
+    bool plain_data;  /* to be filled: input 0 is taken as it is although the output is blocked */
+    bool rest_plain;  /* to be filled: outputs behind 0 come in plain layout; else there may be none */
     unsigned dropped; /* to be filled: bit i: axis i of the blocked output is 1 and the plain one lacks it */
-    double gain;     /* to be filled: what the node saves by the layout, counted in elements moved between layouts */
-    const char *why; /* to be filled where the answer is no */
+    double gain;      /* to be filled: what the node saves by the layout, counted in elements moved between layouts */
+    const char *why;  /* to be filled where the answer is no */
 } nc_blocking;
 
 /* The block of a value with that many channels. */

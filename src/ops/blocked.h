@@ -7,7 +7,8 @@
 #include "ops/build.h"
 
 /* Input i is of a type that is kept in blocks, of known rank, with two dims in front of at least one spatial one, and a
- * known number of channels, and output 0 has those dims but the ones that k drops: its bit is set. Else k->why says what is missing. */
+ * known number of channels, and output 0 has those dims but the ones that k drops: its bit is set. Else k->why says
+ * what is missing. */
 bool nc_blocks_input(const nc_node *n, int i, nc_blocking *k);
 
 /* An axis of n's input 0 as its blocked form has it; -1: it is outside. */

@@ -45,9 +45,11 @@ TEST(lower_layout_passes_element_formulas) {
 
 /* What a reduction leaves out is a dim of 1 until the layout ends. */
 TEST(lower_layout_reduces_without_keeping_dims) {
-    BLOCKS(MORE("const int64[2] s = {2, 3}") "{ a = Conv" PAD "(x, w) b = ReduceMax<keepdims = 0>(a, s) y = Softmax(b) }",
+    BLOCKS(MORE("const int64[2] s = {2, 3}") "{ a = Conv" PAD
+                                             "(x, w) b = ReduceMax<keepdims = 0>(a, s) y = Softmax(b) }",
            "PackChannels ConvBlocked ReduceMax UnpackChannels Squeeze Softmax");
-    BLOCKS(MORE("const int64[1] s = {-1}") "{ a = Conv" PAD "(x, w) b = ReduceMean<keepdims = 0>(a, s) y = Softmax(b) }",
+    BLOCKS(MORE("const int64[1] s = {-1}") "{ a = Conv" PAD
+                                           "(x, w) b = ReduceMean<keepdims = 0>(a, s) y = Softmax(b) }",
            "PackChannels ConvBlocked ReduceMean UnpackChannels Squeeze Softmax");
     BLOCKS(MORE("const int64[2] s = {1, 2}") "{ a = Conv" PAD "(x, w) y = ReduceSum<keepdims = 0>(a, s) }",
            "PackChannels ConvBlocked UnpackChannels ReduceSum");

@@ -108,7 +108,8 @@ void nck_strip_taps(const nck_strips *t, int64_t *taps) {
         if (t->copies) {
             int64_t group = (deep * t->phases_h + (t->by_row ? i : down % w->stride[1])) * t->phases_w;
             group += t->flat ? j : right % w->stride[2];
-            at = (group * t->height + (t->by_row ? 0 : down / w->stride[1])) * t->width + (t->flat ? 0 : right / w->stride[2]);
+            at = (group * t->height + (t->by_row ? 0 : down / w->stride[1])) * t->width +
+                 (t->flat ? 0 : right / w->stride[2]);
         }
         taps[tap] = at * t->in;
     }

@@ -22,7 +22,7 @@ typedef struct nck_wino_out {
     const float *m; /* the first point */
     int64_t m_point;
     const float *bias; /* one block */
-    float *y; /* first pixel */
+    float *y;          /* first pixel */
     int64_t y_pixel, y_row;
     const float *add;   /* laid out like y; NULL: nothing is added */
     int64_t rows, cols; /* of the tile that are written */
