@@ -31,7 +31,7 @@ typedef struct layer {
     const nck_rnn_args *a;
     int64_t G, es;
     bool apart;        /* gates are packed one by one */
-    bool late_bias;    /* biases are added with the state's product, which goes through the gates anyway */
+    bool late_bias;    /* biases are added with the state's product: of one row it goes through the gates anyway */
     int64_t b0, rows;  /* the rows at hand */
     int64_t u0, units; /* and the hidden units */
     int64_t gates_rs;  /* elements from a row of gates to the next */
@@ -193,7 +193,7 @@ static void rnn_project(layer *l, nc_pool *pool) {
                                l->gemm, pool);
         return;
     }
-    l->late_bias = !(l->G == 3 && a->cell->rule.linear_before_reset);
+    l->late_bias = a->B == 1 && !(l->G == 3 && a->cell->rule.linear_before_reset);
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = a->T * a->B,
                               .N = GH,
