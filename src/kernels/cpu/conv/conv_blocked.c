@@ -1,7 +1,7 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
  * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip, or columns where
- * it has one row, for two blocks of K. The product of weights and columns is formed without the columns: a tile's taps
- * are read where they lie. */
+ * it has one row, for two blocks of K; or all of a strip, which then is smaller and one thread's own. The product of
+ * weights and columns is formed without the columns: a tile's taps are read where they lie. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
@@ -14,6 +14,8 @@
 /* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip and the
  * chunk that comes next, which is asked for meanwhile, they fit the second cache. */
 enum { ITEM_WORK = 1 << 21, CHUNK_WEIGHTS = 128 << 8 };
+/* Vectors that could be multiplied while threads wait for each other at the end of a loop. */
+enum { LOOP_END = 1 << 14 };
 
 typedef struct conv_blocked_job {
     const nck_conv_blocked_args *a;
@@ -27,8 +29,9 @@ typedef struct conv_blocked_job {
     int64_t x_row, x_image;  /* elements of the memory that tiles read */
     int64_t x_block, w_pair; /* weights of a whole pair of blocks */
     int64_t chunk;           /* input channels whose products are summed at once */
-    float *strip;
-    int64_t image, oh, ow; /* copied: the strip at hand */
+    int own;                 /* copied: most threads that have strips of their own; 0: all share each strip */
+    float *strip;            /* of lane 0 */
+    int64_t image, oh, ow;   /* copied: the strip at hand */
 } conv_blocked_job;
 
 int64_t nck_channel_block(void) { return nck_isa_get()->conv->block; }
@@ -169,14 +172,27 @@ static void direct_item(void *ctx, int64_t item) {
     run_strip_item(j, item % per, image, oh, ow, x);
 }
 
+static int64_t n_strips(const conv_blocked_job *j) { return n_images(j) * j->t.n_rows * j->t.n_cols; }
+
+static void run_copied_strip(conv_blocked_job *j, int64_t strip, nc_pool *pool) {
+    j->ow = strip % j->t.n_cols * j->t.cols;
+    j->oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
+    j->image = strip / j->t.n_cols / j->t.n_rows;
+    nc_parallel(pool, j->t.blocks, copy_item, j);
+    nc_parallel(pool, items_of_strip(j), copied_item, j);
+}
+
+static void own_item(void *ctx, int64_t strip) {
+    conv_blocked_job j = *(const conv_blocked_job *)ctx;
+    j.strip += nc_parallel_lane() * nck_strip_elements(&j.t);
+    run_copied_strip(&j, strip, NULL);
+}
+
 static void run_copied(conv_blocked_job *j, nc_pool *pool) {
-    for (int64_t strip = 0; strip < n_images(j) * j->t.n_rows * j->t.n_cols; strip++) {
-        j->ow = strip % j->t.n_cols * j->t.cols;
-        j->oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
-        j->image = strip / j->t.n_cols / j->t.n_rows;
-        nc_parallel(pool, j->t.blocks, copy_item, j);
-        nc_parallel(pool, items_of_strip(j), copied_item, j);
-    }
+    if (j->own)
+        nc_parallel_upto(pool, j->own, n_strips(j), own_item, j);
+    else
+        for (int64_t strip = 0; strip < n_strips(j); strip++) run_copied_strip(j, strip, pool);
 }
 
 /* Groups merged; and where the window sees one column and one row alone, as they are, those are one row of a picture
@@ -206,12 +222,12 @@ size_t nck_conv_blocked_workspace(const nck_conv_shape *of, nck_conv_form form) 
     if (is_depthwise(s)) return 0;
     if (form == NCK_CONV_WINO) return nck_conv_wino_workspace(s, nck_channel_block());
     bool planes = form == NCK_CONV_PLANES;
-    return taps_bytes(&s->w) + (size_t)nck_strip_elements(s, planes, nck_channel_block()) * sizeof(float);
+    return taps_bytes(&s->w) + (size_t)nck_strip_room(s, planes, nck_channel_block()) * sizeof(float);
 }
 
 /* Items of one loop, were strips not cut into parts. */
 static int64_t uncut_items(const conv_blocked_job *j) {
-    int64_t strips = j->t.copies ? 1 : n_images(j) * j->t.n_rows * j->t.n_cols;
+    int64_t strips = j->t.copies ? 1 : n_strips(j);
     return strips * j->a->shape.group * j->pairs;
 }
 
@@ -235,31 +251,55 @@ static void size_items(conv_blocked_job *j, int threads) {
     j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;
 }
 
+static int64_t n_vectors(const nck_conv_shape *s) {
+    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * nck_window_n_out(&s->w);
+    return vectors * (s->C / s->group) * nck_window_n_k(&s->w);
+}
+
+/* Strips that threads have for themselves, where that ends earlier: nobody waits for the others, and what a thread has
+ * copied is in its own cache. */
+static void take_own(conv_blocked_job *j, int threads) {
+    const nck_conv_shape *s = &j->a->shape;
+    bool planes = j->a->form == NCK_CONV_PLANES;
+    int64_t lanes = nc_min64(threads, NCK_STRIP_LANES), work = n_vectors(s);
+    int64_t share = nc_ceil_div(n_images(j) * s->w.out[1] * s->w.out[2], lanes);
+    nck_strips own = nck_strips_of(s, planes, j->B, j->table->pixels, NCK_STRIP_OWN, share);
+    int64_t n = n_images(j) * own.n_rows * own.n_cols, elements = nck_strip_elements(&own);
+    if (!own.copies || elements == 0 || elements > NCK_STRIP_OWN) return;
+    lanes = nc_min64(nc_min64(lanes, n), nck_strip_room(s, planes, j->B) / elements);
+    int64_t shared = work / threads + n_strips(j) * 2 * LOOP_END;
+    if (lanes < 1 || nc_ceil_div(n, lanes) * (work / n) > shared) return;
+    j->t = own;
+    j->own = (int)lanes;
+}
+
 static conv_blocked_job make_job(const nck_conv_blocked_args *a, int threads) {
     const nck_conv_shape *s = &a->shape;
     const nck_window *v = &s->w;
     const nck_conv_table *table = nck_isa_get()->conv;
     conv_blocked_job j = {.a = a,
                           .table = table,
-                          .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels, threads),
+                          .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels,
+                                             threads > 1 ? NCK_STRIP_SHARED : NCK_STRIP_OWN, INT64_MAX),
                           .n_taps = nck_window_n_k(v),
                           .B = table->block,
                           .Kb = nc_ceil_div(s->K, table->block),
                           .Kgb = nc_ceil_div(s->K / s->group, table->block),
                           .Cg = s->C / s->group};
+    if (threads > 1) take_own(&j, threads);
     j.pairs = nc_ceil_div(j.Kgb, 2);
     j.x_image = j.t.blocks * j.t.in * nck_window_n_in(v);
     j.x_row = (j.t.copies ? j.t.width : v->in[2]) * j.t.in;
     j.x_block = j.t.copies ? nck_strip_block(&j.t) : nck_window_n_in(v) * j.t.in;
     j.w_pair = j.Cg * j.n_taps * 2 * j.B;
-    size_items(&j, threads);
+    size_items(&j, j.own ? 1 : threads);
     return j;
 }
 
 int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads) {
     nck_conv_blocked_args a = {.shape = flattened(s), .form = form};
     conv_blocked_job j = make_job(&a, threads);
-    return uncut_items(&j) * j.parts;
+    return j.own ? n_strips(&j) : uncut_items(&j) * j.parts;
 }
 
 void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool *pool) {
@@ -276,8 +316,7 @@ void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool 
         nck_conv_wino(a, workspace, pool);
         return;
     }
-    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * nck_window_n_out(v);
-    pool = nc_pool_for(pool, vectors * (s->C / s->group) * nck_window_n_k(v)); /* a multiplication for each */
+    pool = nc_pool_for(pool, n_vectors(s));
     conv_blocked_job j = make_job(a, pool ? nc_pool_threads(pool) : 1);
     int64_t *taps = workspace;
     j.taps = taps;
@@ -286,5 +325,5 @@ void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool 
     if (j.t.copies)
         run_copied(&j, pool);
     else
-        nc_parallel(pool, n_images(&j) * j.t.n_rows * j.t.n_cols * items_of_strip(&j), direct_item, &j);
+        nc_parallel(pool, n_strips(&j) * items_of_strip(&j), direct_item, &j);
 }

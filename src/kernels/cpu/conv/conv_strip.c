@@ -5,10 +5,8 @@
 
 #include <string.h>
 
-/* Bytes of a strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see the next
- * level, which such a stream of few bytes per multiplication bears. But every strip meets all weights anew, so it has
- * some pixels at least. Several threads share a strip, each with some of its rows in its own cache. */
-enum { ALONE_ELEMENTS = 400 << 8, SHARED_ELEMENTS = 4 * ALONE_ELEMENTS, MIN_PIXELS = 56 };
+/* Every strip meets all weights anew, so it has some pixels at least. */
+enum { MIN_PIXELS = 56 };
 
 static int64_t last_tap(const nck_window *w, int d) { return (w->k[d] - 1) * w->dil[d]; }
 
@@ -43,33 +41,35 @@ static int64_t strip_elements(const nck_strips *t, int64_t rows, int64_t cols) {
 static int64_t spread(int64_t n, int64_t most) { return nc_ceil_div(n, nc_ceil_div(n, nc_max64(1, most))); }
 
 /* Rows and columns of a strip: as many whole rows as there is room for, or a part of one. */
-static void cut(nck_strips *t, int64_t budget) {
-    int64_t OH = t->w.out[1], OW = t->w.out[2], one = strip_elements(t, 1, OW);
-    int64_t least = nc_ceil_div(MIN_PIXELS, OW);
-    if (one <= budget || least > 1) {
+static void cut(nck_strips *t, int64_t budget, int64_t most) {
+    int64_t OH = t->w.out[1], OW = t->w.out[2], one = strip_elements(t, 1, OW), least = nc_ceil_div(MIN_PIXELS, OW);
+    if (least > 1 || (one <= budget && (OH > 1 || most >= OW))) {
         int64_t more = OH > 1 ? (strip_elements(t, OH, OW) - one) / (OH - 1) : 1;
-        t->rows = spread(OH, nc_max64(least, 1 + (budget - one) / nc_max64(1, more)));
+        int64_t rows = nc_min64(most / OW, 1 + (budget - one) / nc_max64(1, more));
+        t->rows = spread(OH, nc_max64(least, rows));
         t->cols = OW;
     } else {
         int64_t first = strip_elements(t, 1, 1), each = (one - first) / (OW - 1);
+        int64_t cols = 1 + (budget - first) / nc_max64(1, each);
         t->rows = 1;
-        t->cols = spread(OW, nc_max64(MIN_PIXELS, 1 + (budget - first) / nc_max64(1, each)));
+        t->cols = spread(OW, nc_max64(MIN_PIXELS, OH > 1 ? cols : nc_min64(most, cols)));
     }
     t->n_rows = nc_ceil_div(OH, t->rows);
     t->n_cols = nc_ceil_div(OW, t->cols);
 }
 
 /* A copy per row of the window, where that is less of each strip; more rows may fit then. */
-static void cut_by_row(nck_strips *t, int64_t budget) {
+static void cut_by_row(nck_strips *t, int64_t budget, int64_t most) {
     nck_strips by = *t;
     by.by_row = true;
     by.phases_h = t->w.k[1];
     if (strip_elements(&by, t->rows, t->cols) >= strip_elements(t, t->rows, t->cols)) return;
-    cut(&by, budget);
+    cut(&by, budget, most);
     if (strip_elements(&by, by.rows, by.cols) < strip_elements(t, by.rows, by.cols)) *t = by;
 }
 
-nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads) {
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int64_t budget,
+                         int64_t most) {
     const nck_window *w = &s->w;
     nck_strips t = {.w = *w, .in = planes ? 1 : block, .blocks = planes ? s->C : nc_ceil_div(s->C, block)};
     t.copies = !is_deep_inside(w) || !is_inside(w, 1) || !is_inside(w, 2);
@@ -78,9 +78,8 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
     t.flat = t.copies ? narrow || w->k[2] == 1 : w->k[2] == 1 && w->in[2] == OW;
     t.phases_h = phases(w, 1);
     t.phases_w = t.flat ? w->k[2] : phases(w, 2);
-    int64_t budget = threads > 1 ? SHARED_ELEMENTS : ALONE_ELEMENTS;
-    cut(&t, budget);
-    if (t.copies) cut_by_row(&t, budget);
+    cut(&t, budget, most);
+    if (t.copies) cut_by_row(&t, budget, most);
     t.height = height_of(&t, t.rows);
     t.width = width_of(&t, t.cols);
     return t;
@@ -88,7 +87,7 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
 
 /* Either a strip is within the budget, or it is the least one: of at most MIN_PIXELS columns, and rows up to that many
  * pixels and one row more. Both kinds of copy count, and no strip is larger than the whole. */
-int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) {
+int64_t nck_strip_room(const nck_conv_shape *s, bool planes, int64_t block) {
     const nck_window *w = &s->w;
     int64_t channels = (planes ? s->C : nc_ceil_div(s->C, block) * block) * w->k[0] * phases(w, 1);
     int64_t high = last_tap(w, 1) / w->stride[1], wide = last_tap(w, 2) / w->stride[2];
@@ -96,7 +95,9 @@ int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) 
     int64_t least = nc_max64(phases(w, 2) * (columns + wide), w->k[2] * columns) * (rows + high);
     int64_t few = nc_max64(phases(w, 2), w->k[2]) * (2 * MIN_PIXELS + MIN_PIXELS * (high + wide) + (1 + high) * wide);
     int64_t whole = nc_max64(phases(w, 2) * (w->out[2] + wide), w->k[2] * w->out[2]) * (w->out[1] + high);
-    return nc_max64(nc_min64(SHARED_ELEMENTS, channels * whole), channels * nc_min64(least, few));
+    int64_t own = nc_min64(NCK_STRIP_LANES * NCK_STRIP_OWN, 2 * s->N * w->out[0] * channels * whole);
+    int64_t shared = nc_max64(nc_min64(NCK_STRIP_SHARED, channels * whole), channels * nc_min64(least, few));
+    return nc_max64(own, shared);
 }
 
 void nck_strip_taps(const nck_strips *t, int64_t *taps) {
@@ -114,6 +115,8 @@ void nck_strip_taps(const nck_strips *t, int64_t *taps) {
         taps[tap] = at * t->in;
     }
 }
+
+int64_t nck_strip_elements(const nck_strips *t) { return t->blocks * nck_strip_block(t); }
 
 int64_t nck_strip_block(const nck_strips *t) {
     return t->w.k[0] * t->phases_h * t->phases_w * t->height * t->width * t->in;

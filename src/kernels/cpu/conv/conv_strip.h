@@ -25,10 +25,18 @@ typedef struct nck_strips {
     int64_t height, width;              /* copied: of one such group */
 } nck_strips;
 
-/* pixels: of the widest tile. threads: that share the work; no sum depends on them. */
-nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads);
-/* Elements of the copy of one strip; enough for every shape of no larger dims. */
-int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block);
+/* Elements of a copied strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see the
+ * next level, which such a stream of few bytes per multiplication bears. Several threads share a strip, each with some
+ * of its rows in its own cache, or have strips for themselves. */
+enum { NCK_STRIP_OWN = 400 << 8, NCK_STRIP_SHARED = 4 * NCK_STRIP_OWN, NCK_STRIP_LANES = 16 };
+
+/* pixels: of the widest tile. budget: one of the above; most: outputs of a strip. No sum depends on these. */
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int64_t budget,
+                         int64_t most);
+int64_t nck_strip_elements(const nck_strips *t);
+/* Room for copies, in elements, of every shape of no larger dims: for one strip that threads share, and for some of
+ * threads' own. */
+int64_t nck_strip_room(const nck_conv_shape *s, bool planes, int64_t block);
 
 /* Elements of a block of channels of a copy: for each depth of the window what a picture's copy holds. */
 int64_t nck_strip_block(const nck_strips *t);

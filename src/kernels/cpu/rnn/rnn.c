@@ -19,7 +19,7 @@
 enum {
     MAX_DIRS = 2,
     MAX_GATES = 4,
-    ITEM_ROWS = 4,         /* fewest rows that are worth a thread of their own */
+    ITEM_ROWS = 2,         /* fewest rows that are worth a thread of their own */
     MAX_BLOCKS = 16,       /* items of one direction */
     SHARED_ROWS = 64,      /* most rows of steps that threads share */
     SHARED_WORK = 1 << 17, /* multiply-adds of the shortest step that is shared, and of an item of it */
@@ -484,7 +484,7 @@ static void units_item(void *ctx, int64_t item) {
 static int64_t pieces_of(const rnn_job *j, int n_dirs, int64_t threads) {
     const nck_rnn_args *a = j->dir[0].a;
     int64_t work = a->B * j->dir[0].G * a->H * a->H, panels = nc_ceil_div(a->H, nck_gemm_columns(a->type));
-    if (!j->dir[0].apart || a->B > SHARED_ROWS || work < SHARED_WORK || threads < 2 * n_dirs * j->n_blocks) return 1;
+    if (!j->dir[0].apart || a->B > SHARED_ROWS || work < SHARED_WORK || threads <= 2 * n_dirs * j->n_blocks) return 1;
     return nc_max64(1, nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_min64(panels, work / ITEM_WORK)));
 }
 
