@@ -4,9 +4,9 @@
  *
  * Directions need nothing of each other, nor do rows: an item is some rows of one direction from the first step to the
  * last, so that threads never wait for each other and a direction's weights stay in the cache of the core that works on
- * it. Where rows and directions are fewer than half of the threads and a step is long enough to be waited for, an item
- * is some hidden units of one direction in one step: all gates of them, so that only the state passes between threads,
- * and each core keeps its part of the weights. The bits are the same, since a product's do not depend on how it is cut.
+ * it. Where rows and directions are few and a step is long enough to be waited for, an item is some hidden units of one
+ * direction in one step: all gates of them, so that only the state passes between threads, and each core keeps its part
+ * of the weights. The bits are the same, since a product's do not depend on how it is cut.
  */
 #include "kernels/cpu/rnn/rnn.h"
 
@@ -19,11 +19,11 @@
 enum {
     MAX_DIRS = 2,
     MAX_GATES = 4,
-    ITEM_ROWS = 2,         /* fewest rows that are worth a thread of their own */
-    MAX_BLOCKS = 16,       /* items of one direction */
-    SHARED_ROWS = 64,      /* most rows of steps that threads share */
-    SHARED_WORK = 1 << 17, /* multiply-adds of the shortest step that is shared, and of an item of it */
-    ITEM_WORK = 1 << 14,
+    ITEM_ROWS = 2,       /* fewest rows that are worth a thread of their own */
+    MAX_BLOCKS = 16,     /* items of one direction */
+    SHARED_ROWS = 64,    /* most rows of steps that threads share */
+    ITEM_WORK = 1 << 14, /* multiply-adds of the shortest item of a shared step */
+    STEP_END = 10000,    /* for each thread: those of one row while threads wait for each other */
     GAP = 16 /* elements between rows of gates: those of whole pages push each other out of the first cache */
 };
 
@@ -480,12 +480,19 @@ static void units_item(void *ctx, int64_t item) {
     end_step(&l, j->step);
 }
 
-/* Into how many pieces a step is cut; 1: it is not. */
+/* A step of some rows, in multiply-adds of one row: those wait for the weights, so that two rows take no longer. */
+static int64_t step_cost(const layer *l, int64_t rows) { return l->G * l->a->H * l->a->H * nc_max64(5, 2 * rows) / 5; }
+
+/* Into how many pieces a step is cut; 1: it is not, since it would take longer than threads with rows of their own. */
 static int64_t pieces_of(const rnn_job *j, int n_dirs, int64_t threads) {
-    const nck_rnn_args *a = j->dir[0].a;
-    int64_t work = a->B * j->dir[0].G * a->H * a->H, panels = nc_ceil_div(a->H, nck_gemm_columns(a->type));
-    if (!j->dir[0].apart || a->B > SHARED_ROWS || work < SHARED_WORK || threads <= 2 * n_dirs * j->n_blocks) return 1;
-    return nc_max64(1, nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_min64(panels, work / ITEM_WORK)));
+    const layer *l = &j->dir[0];
+    const nck_rnn_args *a = l->a;
+    int64_t work = a->B * l->G * a->H * a->H, panels = nc_ceil_div(a->H, nck_gemm_columns(a->type));
+    if (!l->apart || a->B > SHARED_ROWS) return 1;
+    int64_t pieces = nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_min64(panels, work / ITEM_WORK));
+    if (pieces <= 1) return 1;
+    int64_t own = step_cost(l, nc_ceil_div(a->B, j->n_blocks));
+    return step_cost(l, a->B) / pieces + threads * STEP_END < own ? pieces : 1;
 }
 
 static void run_shared(rnn_job *j, int n_dirs, nc_pool *pool) {
