@@ -52,6 +52,7 @@ static nc_node *lanes_of(const nc_node *n) {
     if (l->stage != n->stage || !nc_lower_may_go(l) || l->n_in > MAX_OPERANDS) return NULL;
     if (!v->type || v->type->elem != NC_FLOAT || v->type->rank < 1 || v->type->layout.block) return NULL;
     if (!(l->card->traits & NC_ELEMENTWISE) || !nc_lane_prog_make(&p, l)) return NULL;
+    if (l->card->lane > 0 && !nc_lane_prog_group(&p, &l, 1)) return NULL; /* alone, Pow takes whole exponents */
     return p.compute == NC_FLOAT && p.n_out == 1 ? l : NULL;
 }
 

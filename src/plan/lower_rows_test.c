@@ -31,6 +31,7 @@ TEST(lower_rows_leaves_others_alone) {
     JOINS(HEAD "{ p = Exp(x) y = LayerNormalization(p, k) }", "Exp LayerNormalization");
     JOINS("(float[b,4] x, float[4] v) => (y, s) { p = Exp(x) y, s = LayerNormalization(p, v) }",
           "Exp LayerNormalization");
+    JOINS("(float[b,4] x, int64[b,4] e) => (y) { p = Pow(x, e) y = Softmax(p) }", "Pow Softmax");
     JOINS("(double[b,4] x) => (y) { p = Exp(x) y = Softmax(p) }", "Exp Softmax");
     JOINS("(float[b,4] x, float[4,4] w) => (y) { p = MatMul(x, w) q = Exp(p) y = Softmax(q) }",
           "MatMulChain{Exp} Softmax");

@@ -53,7 +53,7 @@ def binary(g):
     if op == "Div":
         w = g.within(w, 0.2, 50)
     if op == "Pow":
-        v, w = g.within(v, 0.1, 5), g.within(w, -2, 2)
+        v, w = g.within(v, 0.1, 5), g.like(w, g.choice(INTS), 0, 3) if g.chance(0.4) else g.within(w, -2, 2)
     if op == "Mod":
         return g.emit(op, [v, g.within(w, 0.3, 9)], fmod=1)
     if op == "PRelu":
