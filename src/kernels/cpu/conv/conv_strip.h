@@ -25,9 +25,9 @@ typedef struct nck_strips {
     int64_t height, width;              /* copied: of one such group */
 } nck_strips;
 
-/* Elements of a copied strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see the
- * next level, which such a stream of few bytes per multiplication bears. Several threads share a strip, each with some
- * of its rows in its own cache, or have strips for themselves. */
+/* Elements of a copied strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see
+ * the next level, which such a stream of few bytes per multiplication bears. Several threads share a strip, each with
+ * some of its rows in its own cache, or have strips for themselves. */
 enum { NCK_STRIP_OWN = 400 << 8, NCK_STRIP_SHARED = 4 * NCK_STRIP_OWN, NCK_STRIP_LANES = 16 };
 
 /* pixels: of the widest tile. budget: one of the above; most: outputs of a strip. No sum depends on these. */
