@@ -251,17 +251,12 @@ static void size_items(conv_blocked_job *j, int threads) {
     j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;
 }
 
-static int64_t n_vectors(const nck_conv_shape *s) {
-    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * nck_window_n_out(&s->w);
-    return vectors * (s->C / s->group) * nck_window_n_k(&s->w);
-}
-
 /* Strips that threads have for themselves, where that ends earlier: nobody waits for the others, and what a thread has
  * copied is in its own cache. */
 static void take_own(conv_blocked_job *j, int threads) {
     const nck_conv_shape *s = &j->a->shape;
     bool planes = j->a->form == NCK_CONV_PLANES;
-    int64_t lanes = nc_min64(threads, NCK_STRIP_LANES), work = n_vectors(s);
+    int64_t lanes = nc_min64(threads, NCK_STRIP_LANES), work = nck_strip_work(s, j->B);
     int64_t share = nc_ceil_div(n_images(j) * s->w.out[1] * s->w.out[2], lanes);
     nck_strips own = nck_strips_of(s, planes, j->B, j->table->pixels, NCK_STRIP_OWN, share);
     int64_t n = n_images(j) * own.n_rows * own.n_cols, elements = nck_strip_elements(&own);
@@ -316,7 +311,7 @@ void nck_conv_blocked(const nck_conv_blocked_args *of, void *workspace, nc_pool 
         nck_conv_wino(a, workspace, pool);
         return;
     }
-    pool = nc_pool_for(pool, n_vectors(s));
+    pool = nc_pool_for(pool, nck_strip_work(s, nck_channel_block()));
     conv_blocked_job j = make_job(a, pool ? nc_pool_threads(pool) : 1);
     int64_t *taps = workspace;
     j.taps = taps;
