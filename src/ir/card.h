@@ -153,7 +153,7 @@ typedef struct nc_blocking {
     unsigned in;      /* to be filled: bit i: input i is taken blocked */
     bool plain_data;  /* to be filled: input 0 is taken as it is although the output is blocked */
     bool rest_plain;  /* to be filled: outputs behind 0 come in plain layout; else there may be none */
-    unsigned dropped; /* to be filled: bit i: axis i of the blocked output is 1 and the plain one lacks it */
+    nc_axes dropped;  /* to be filled: bit i: axis i of the blocked output is 1 and the plain one lacks it */
     double gain;      /* to be filled: what the node saves by the layout, counted in elements moved between layouts */
     const char *why;  /* to be filled where the answer is no */
 } nc_blocking;

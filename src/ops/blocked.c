@@ -8,7 +8,7 @@ bool nc_blocks_input(const nc_node *n, int i, nc_blocking *k) {
     int64_t C;
     k->why = "the input is not of a type that is kept in blocks, with known rank and channels";
     if (x == NULL || y == NULL || !(k->types & NC_BIT(x->elem)) || y->elem != x->elem) return false;
-    if (y->rank + __builtin_popcount(k->dropped) != x->rank) return false;
+    if (y->rank + __builtin_popcountll(k->dropped) != x->rank) return false;
     if (x->rank < 3 || x->rank + 1 > NC_MAX_RANK || !nc_dim_is_const(x->dims[1], &C) || C == 0) return false;
     if (!nc_dim_is_const(y->dims[1], &C) || C == 0) return false;
     k->in |= 1u << i;

@@ -233,14 +233,14 @@ static nc_value *unpacked(layouts *l, nc_value *y, const site *s) {
     bool kept = plain && nc_map_put_bytes(&l->packed, &plain->id, sizeof plain->id, y);
     if (!kept || !s->k.dropped) return kept ? plain : NULL;
     for (int i = 0; i < plain->type->rank; i++)
-        if (s->k.dropped >> i & 1) axes[count++] = i;
+        if (s->k.dropped & nc_axes_of(i)) axes[count++] = i;
     return nc_build1(&l->b, "Squeeze", 2, plain, nc_build_ints(&l->b, axes, count));
 }
 
 static nc_code rewrite(layouts *l, const site *s) {
     nc_node *n = s->node;
     nc_value *in[MAX_IN] = {NULL};
-    int rank = n->out[0]->type->rank + __builtin_popcount(s->k.dropped);
+    int rank = n->out[0]->type->rank + __builtin_popcountll(s->k.dropped);
     nc_builder *b = &l->b;
     b->before = n, b->stage = n->stage, b->place = n->place;
     for (int i = 0; i < n->n_in; i++) {

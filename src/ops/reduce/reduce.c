@@ -119,7 +119,7 @@ static bool reduce_blocks(const nc_node *n, nc_blocking *k) {
     for (int i = 0; n->in[0]->type != NULL && i < count; i++) {
         int axis = nc_blocks_axis(n, axes[i]);
         if (axis < 2) return false;
-        if (nc_attr_int(n, "keepdims") == 0) k->dropped |= 1u << axis;
+        if (nc_attr_int(n, "keepdims") == 0) k->dropped |= nc_axes_of(axis);
     }
     return nc_blocks_input(n, 0, k);
 }

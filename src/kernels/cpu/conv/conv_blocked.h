@@ -63,6 +63,12 @@ typedef struct nck_conv_blocked_args {
     const nck_conv_after *after; /* NULL: nothing */
 } nck_conv_blocked_args;
 
+/* Vectors that are multiplied where blocks have that size; not of NCK_CONV_WINO. */
+static inline int64_t nck_conv_vectors(const nck_conv_shape *s, int64_t block) {
+    int64_t blocks = (s->K + block - 1) / block;
+    return s->N * blocks * nck_window_n_out(&s->w) * (s->C / s->group) * nck_window_n_k(&s->w);
+}
+
 /* 64-byte aligned; grows with every size. */
 size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool);

@@ -96,7 +96,7 @@ int64_t nck_strip_room(const nck_conv_shape *s, bool planes, int64_t block) {
     int64_t few = nc_max64(phases(w, 2), w->k[2]) * (2 * MIN_PIXELS + MIN_PIXELS * (high + wide) + (1 + high) * wide);
     int64_t whole = nc_max64(phases(w, 2) * (w->out[2] + wide), w->k[2] * w->out[2]) * (w->out[1] + high);
     int64_t own = nc_min64(NCK_STRIP_LANES * NCK_STRIP_OWN, 2 * s->N * w->out[0] * channels * whole);
-    if (nck_strip_work(s, 16) < 4 * NC_ALONE) own = 0; /* one thread does it, whatever a block is */
+    if (nck_conv_vectors(s, 16) < 4 * NC_ALONE) own = 0; /* one thread does it, whatever a block is */
     int64_t shared = nc_max64(nc_min64(NCK_STRIP_SHARED, channels * whole), channels * nc_min64(least, few));
     return nc_max64(own, shared);
 }
@@ -115,10 +115,6 @@ void nck_strip_taps(const nck_strips *t, int64_t *taps) {
         }
         taps[tap] = at * t->in;
     }
-}
-
-int64_t nck_strip_work(const nck_conv_shape *s, int64_t block) {
-    return s->N * nc_ceil_div(s->K, block) * nck_window_n_out(&s->w) * (s->C / s->group) * nck_window_n_k(&s->w);
 }
 
 int64_t nck_strip_elements(const nck_strips *t) { return t->blocks * nck_strip_block(t); }

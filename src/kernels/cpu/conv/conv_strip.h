@@ -34,8 +34,6 @@ enum { NCK_STRIP_OWN = 400 << 8, NCK_STRIP_SHARED = 4 * NCK_STRIP_OWN, NCK_STRIP
 nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int64_t budget,
                          int64_t most);
 int64_t nck_strip_elements(const nck_strips *t);
-/* Vectors of a convolution that are multiplied. */
-int64_t nck_strip_work(const nck_conv_shape *s, int64_t block);
 /* Room for copies, in elements, of every shape of no larger dims: for one strip that threads share, and for some of
  * threads' own. */
 int64_t nck_strip_room(const nck_conv_shape *s, bool planes, int64_t block);

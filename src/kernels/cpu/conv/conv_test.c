@@ -367,7 +367,7 @@ static void check_shares(const conv_2d *s, int threads) {
     nck_conv_shape shape = conv_2d_shape(NC_FLOAT, s);
     int64_t items = nck_conv_blocked_items(&shape, s->C < 4 ? NCK_CONV_PLANES : NCK_CONV_BLOCKS, threads);
     int64_t turns = (items + threads - 1) / threads;
-    if (turns * threads * 4 > items * 5)
+    if (items < threads || turns * threads * 4 > items * 5)
         nc_test_failed(__FILE__, __LINE__, "%lld channels at %lld: %lld items for %d threads", (long long)s->C,
                        (long long)s->H, (long long)items, threads);
 }

@@ -95,23 +95,37 @@ nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threa
 
 /* ---- inputs ---- */
 
-/* The first output of a tile; rows and cols: how many of its rows and columns there are, none or less where its phase
- * ends before it. */
+/* A tile of a phase of an image. Going on to the next one costs no division. */
 typedef struct wino_place {
-    int64_t image, oh, ow, rows, cols;
+    int64_t image, phase_h, phase_w, down, across;
 } wino_place;
 
-static wino_place place_of(const wino_job *j, int64_t tile) {
-    const nck_window *w = &j->a->shape.w;
-    const nck_wino_cut *c = &j->cut;
-    int64_t phase = tile / c->across / c->down, oh = tile / c->across % c->down * OUT * w->dil[1];
-    oh += phase / c->phases_w % c->phases_h;
-    int64_t ow = tile % c->across * OUT * w->dil[2] + phase % c->phases_w;
+static wino_place place_of(const nck_wino_cut *c, int64_t tile) {
+    int64_t phase = tile / c->across / c->down;
     return (wino_place){.image = phase / c->phases_w / c->phases_h,
-                        .oh = oh,
-                        .ow = ow,
-                        .rows = nc_ceil_div(nc_max64(0, w->out[1] - oh), w->dil[1]),
-                        .cols = nc_ceil_div(nc_max64(0, w->out[2] - ow), w->dil[2])};
+                        .phase_h = phase / c->phases_w % c->phases_h,
+                        .phase_w = phase % c->phases_w,
+                        .down = tile / c->across % c->down,
+                        .across = tile % c->across};
+}
+
+static void go_on(const nck_wino_cut *c, wino_place *p) {
+    if (++p->across < c->across) return;
+    p->across = 0;
+    if (++p->down < c->down) return;
+    p->down = 0;
+    if (++p->phase_w < c->phases_w) return;
+    p->phase_w = 0;
+    if (++p->phase_h < c->phases_h) return;
+    p->phase_h = 0;
+    p->image++;
+}
+
+/* Its first output, and how many rows and columns of its phase there are from that on: none where the phase ends. */
+static int64_t first_row(const nck_window *w, const wino_place *p) { return p->down * OUT * w->dil[1] + p->phase_h; }
+static int64_t first_col(const nck_window *w, const wino_place *p) { return p->across * OUT * w->dil[2] + p->phase_w; }
+static int64_t left(const nck_window *w, int d, int64_t first) {
+    return nck_window_steps(nc_max64(0, w->out[d] - first), w->dil[d]);
 }
 
 /* The pixels from (ih, iw) on, with zeros outside. bytes: of a pixel, a constant where inlined. */
@@ -142,11 +156,10 @@ static const float *input_plane(const wino_job *j, int64_t image, int64_t cb) {
     return j->a->x + ((n * blocks + cb % blocks) * w->in[0] + id) * w->in[1] * w->in[2] * j->B;
 }
 
-static void input_tile(const wino_job *j, int64_t cb, int64_t t) {
+static void input_tile(const wino_job *j, int64_t cb, int64_t t, const wino_place *at) {
     const nck_window *w = &j->a->shape.w;
-    wino_place at = place_of(j, j->first + t);
-    int64_t ih = at.oh - w->pad[1], iw = at.ow - w->pad[2];
-    const float *plane = input_plane(j, at.image, cb);
+    int64_t ih = first_row(w, at) - w->pad[1], iw = first_col(w, at) - w->pad[2];
+    const float *plane = input_plane(j, at->image, cb);
     float *v = j->v + (cb * j->tiles + t) * j->B, patch[IN * IN * NCK_CONV_MAX_BLOCK];
     int64_t v_point = j->Cb * j->tiles * j->B;
     if (plane == NULL) {
@@ -163,7 +176,8 @@ static void input_tile(const wino_job *j, int64_t cb, int64_t t) {
 static void input_item(void *ctx, int64_t item) {
     const wino_job *j = ctx;
     int64_t t0 = item % j->groups * GROUP, t1 = nc_min64(j->tiles, t0 + GROUP);
-    for (int64_t t = t0; t < t1; t++) input_tile(j, item / j->groups, t);
+    wino_place at = place_of(&j->cut, j->first + t0);
+    for (int64_t t = t0; t < t1; t++, go_on(&j->cut, &at)) input_tile(j, item / j->groups, t, &at);
 }
 
 /* ---- products and outputs ---- */
@@ -200,12 +214,12 @@ static int64_t first_pixel(const wino_job *j, int64_t image, int64_t kb, bool in
 }
 
 /* m: of this block. */
-static void output_tile(const wino_job *j, int64_t kb, int64_t tile, const float *bias, const float *m,
+static void output_tile(const wino_job *j, int64_t kb, const wino_place *p, const float *bias, const float *m,
                         int64_t m_point) {
     const nck_window *w = &j->a->shape.w;
     const nck_conv_after *after = j->a->after;
-    wino_place p = place_of(j, tile);
-    int64_t at = (first_pixel(j, p.image, kb, false) + p.oh * w->out[2] + p.ow) * j->B;
+    int64_t oh = first_row(w, p), ow = first_col(w, p), cols = left(w, 2, ow);
+    int64_t at = (first_pixel(j, p->image, kb, false) + oh * w->out[2] + ow) * j->B;
     nck_wino_out o = {.m = m,
                       .m_point = m_point,
                       .bias = bias,
@@ -213,8 +227,8 @@ static void output_tile(const wino_job *j, int64_t kb, int64_t tile, const float
                       .y_pixel = w->dil[2] * j->B,
                       .y_row = w->dil[1] * w->out[2] * j->B,
                       .add = after && after->add ? after->add + at : NULL,
-                      .rows = p.cols > 0 ? nc_min64(OUT, p.rows) : 0,
-                      .cols = nc_min64(OUT, p.cols),
+                      .rows = cols > 0 ? nc_min64(OUT, left(w, 1, oh)) : 0,
+                      .cols = nc_min64(OUT, cols),
                       .low = after ? after->low : 0,
                       .high = after ? after->high : 0,
                       .clamps = after && after->clamps};
@@ -232,11 +246,12 @@ static void run_after_row(const wino_job *j, int64_t kb, int64_t image, int64_t 
 
 /* The program over what tiles [tile, end) have written, in runs of neighbouring pixels. */
 static void run_after(const wino_job *j, int64_t kb, int64_t tile, int64_t end) {
+    const nck_window *w = &j->a->shape.w;
     while (tile < end) {
-        wino_place p = place_of(j, tile);
-        int64_t n = nc_min64(j->cut.across - tile % j->cut.across, end - tile);
-        for (int64_t r = 0; r < nc_min64(OUT, p.rows); r++)
-            run_after_row(j, kb, p.image, p.oh + r * j->a->shape.w.dil[1], p.ow, nc_min64(p.cols, n * OUT));
+        wino_place p = place_of(&j->cut, tile);
+        int64_t n = nc_min64(j->cut.across - p.across, end - tile), oh = first_row(w, &p), ow = first_col(w, &p);
+        for (int64_t r = 0; r < nc_min64(OUT, left(w, 1, oh)); r++)
+            run_after_row(j, kb, p.image, oh + r * w->dil[1], ow, nc_min64(left(w, 2, ow), n * OUT));
         tile += n;
     }
 }
@@ -254,7 +269,9 @@ static void output_item(void *ctx, int64_t item) {
         int64_t block = pair * 2 + b;
         float bias[NCK_CONV_MAX_BLOCK] = {0};
         for (int64_t k = 0; a->bias && k < nc_min64(B, a->shape.K - block * B); k++) bias[k] = a->bias[block * B + k];
-        for (int64_t t = 0; t < n; t++) output_tile(j, block, j->first + t0 + t, bias, m + (b * n + t) * B, 2 * n * B);
+        wino_place p = place_of(&j->cut, j->first + t0);
+        for (int64_t t = 0; t < n; t++, go_on(&j->cut, &p))
+            output_tile(j, block, &p, bias, m + (b * n + t) * B, 2 * n * B);
         if (a->after && a->after->prog) run_after(j, block, j->first + t0, j->first + t0 + n);
     }
 }
