@@ -1,8 +1,11 @@
 /* base/threads.c: the pool behind nc_parallel. Knows nothing of tensors; how many threads a machine gives is machine.c.
  *
  * A call claims one of a few slots, publishes its job there, works on it, closes it to newcomers and waits until the
- * helpers inside have left. Joining and leaving a slot are single atomic steps on its `state`; lock and conditions are
- * only for going to sleep and waking. Slots belong to the pool, so a late helper never touches a caller's stack.
+ * helpers inside have left. A helper says in a word of its own which slot it is inside of, then looks again whether the
+ * slot is open; the caller closes the slot, then reads those words (all sequentially consistent): either the helper
+ * sees that it came too late or the caller sees the helper. So joining and leaving write no line that others write,
+ * which with many threads would cost more than a small job. Lock and conditions are only for going to sleep and waking.
+ * Slots belong to the pool, so a late helper never touches a caller's stack.
  *
  * Items are dealt from ranges, as many as there are threads: every thread begins with the range that was its own in the
  * calls before, so that what an item reads and what items of the next call find at the same place (weights of some
@@ -26,14 +29,14 @@
 #define N_SLOTS 16
 #define MAX_RANGES 32
 #define MAX_THREADS 1024
+#define NO_LIMIT MAX_THREADS
 #define SPIN_NS 50000
 #define CACHE_LINE 64
 
-/* Slot state: a helper count in the low bits, and: */
-#define CLAIMED 0x80000000u /* a caller owns the slot */
-#define OPEN 0x40000000u    /* helpers may join */
-#define WAITING 0x20000000u /* the caller sleeps until the last helper leaves */
-#define HELPERS 0x1FFFFFFFu
+/* Slot state: */
+#define CLAIMED 1u /* a caller owns the slot */
+#define OPEN 2u    /* helpers may join */
+#define WAITING 4u /* the caller sleeps until a helper leaves */
 
 /* Items [next, end); atomic, since workers also peek before they join. */
 typedef struct range {
@@ -48,23 +51,29 @@ typedef struct slot {
     void *ctx;
     uint64_t fpmode; /* of the caller, for its helpers: what an item gives may not depend on who runs it */
     nc_log_scope log;
-    atomic_int most;    /* threads that may take part */
-    atomic_int tickets; /* taken so far, of the caller and its helpers: the lanes */
+    atomic_int most; /* threads that may take part; NO_LIMIT: all, each in the lane of its number */
+    _Alignas(CACHE_LINE) atomic_int tickets; /* where there is a limit: lanes taken so far, by the caller and helpers */
     range ranges[MAX_RANGES];
 } slot;
 
+typedef struct worker {
+    _Alignas(CACHE_LINE) atomic_uint inside; /* 1 + index of the slot whose job it helps with; 0: of none */
+    pthread_t thread;
+} worker;
+
 struct nc_pool {
     slot slots[N_SLOTS];
-    _Alignas(CACHE_LINE) atomic_uint epoch; /* advances with every job and when the pool stops */
-    atomic_int n_asleep;
-    atomic_uint_least64_t n_posts;
+    _Alignas(CACHE_LINE)
+        atomic_uint epoch; /* advances with every job and when the pool stops; idle workers look at it */
+    _Alignas(CACHE_LINE) atomic_uint_least64_t n_posts;
+    _Alignas(CACHE_LINE) atomic_int n_asleep;
     atomic_bool started, stop;
     bool spins; /* only when every thread can have a processor */
     nc_lock lock;
     pthread_cond_t wake, left;
     int n_threads;
     atomic_int n_workers, n_begun; /* begun: by themselves, each takes its number */
-    pthread_t workers[];
+    worker workers[];
 };
 
 static _Thread_local bool in_item;
@@ -84,6 +93,7 @@ static void set_not_started(void *pool) {
     atomic_store(&p->n_begun, 0);
     atomic_store(&p->started, false);
     for (int i = 0; i < N_SLOTS; i++) atomic_store(&p->slots[i].state, &p->slots[i] == own_slot ? CLAIMED : 0);
+    for (int i = 0; i < p->n_threads; i++) atomic_store(&p->workers[i].inside, 0);
 }
 
 static void relax(void) {
@@ -100,11 +110,11 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Spins while (*word & mask) == value, for a bounded time. True when it changed. */
-static bool spin_while(const nc_pool *p, atomic_uint *word, unsigned mask, unsigned value) {
+/* Spins while *word == value, for a bounded time. True when it changed. */
+static bool spin_while(const nc_pool *p, atomic_uint *word, unsigned value) {
     int64_t end = 0;
     for (int i = 0;; i++) {
-        if ((atomic_load_explicit(word, memory_order_acquire) & mask) != value) return true;
+        if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
         if (!p->spins) return false;
         if (i % 32 == 0) {
             int64_t now = now_ns();
@@ -135,8 +145,9 @@ static void run_items(slot *s, int own_lane) {
 
 /* A helper works as the caller would: its rounding, its treatment of denormals, its log. */
 static void help(slot *s) {
-    int own_lane = atomic_fetch_add_explicit(&s->tickets, 1, memory_order_relaxed);
-    if (own_lane >= atomic_load_explicit(&s->most, memory_order_relaxed)) return; /* all lanes are taken */
+    int most = atomic_load_explicit(&s->most, memory_order_relaxed), own_lane = number;
+    if (most != NO_LIMIT) own_lane = atomic_fetch_add_explicit(&s->tickets, 1, memory_order_relaxed);
+    if (own_lane >= most) return; /* all lanes are taken */
     uint64_t own = nc_fpmode_get(), wanted = s->fpmode;
     if (wanted != own) nc_fpmode_set(wanted);
     nc_log_scope before = nc_log_enter(s->log);
@@ -152,25 +163,29 @@ static bool any_left(slot *s) {
     return false;
 }
 
-/* The slot may change hands between the peek and the step: then the helper joins the newer job, which is as good. */
-static bool try_join(slot *s) {
-    unsigned state = atomic_load_explicit(&s->state, memory_order_relaxed);
-    do {
-        if (!(state & OPEN)) return false;
-        if (!any_left(s)) return false;
-        int most = atomic_load_explicit(&s->most, memory_order_relaxed);
-        if (atomic_load_explicit(&s->tickets, memory_order_relaxed) >= most) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
-    return true;
+static bool may_join(slot *s) {
+    if (!(atomic_load_explicit(&s->state, memory_order_acquire) & OPEN) || !any_left(s)) return false;
+    int most = atomic_load_explicit(&s->most, memory_order_relaxed);
+    return most == NO_LIMIT || atomic_load_explicit(&s->tickets, memory_order_relaxed) < most;
 }
 
 static void leave(nc_pool *p, slot *s) {
-    unsigned before = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel);
-    if (!(before & WAITING) || (before & HELPERS) != 1) return;
+    atomic_store(&p->workers[number - 1].inside, 0);
+    if (!(atomic_load(&s->state) & WAITING)) return;
     nc_lock_take(&p->lock);
     pthread_cond_broadcast(&p->left);
     nc_lock_give(&p->lock);
+}
+
+/* The slot may change hands between the peek and the second look: then the helper joins the newer job, which is as
+ * good. */
+static bool try_join(nc_pool *p, unsigned i) {
+    slot *s = &p->slots[i];
+    if (!may_join(s)) return false;
+    atomic_store(&p->workers[number - 1].inside, i + 1);
+    if (atomic_load(&s->state) & OPEN) return true;
+    leave(p, s);
+    return false;
 }
 
 static void sleep_until_posted(nc_pool *p, unsigned seen) {
@@ -189,14 +204,14 @@ static void *work(void *arg) {
         unsigned seen = atomic_load(&p->epoch);
         bool worked = false;
         for (unsigned i = 0; i < N_SLOTS; i++) { /* the start moves on, so that no caller is always served first */
-            slot *s = &p->slots[(seen + i) % N_SLOTS];
-            if (!try_join(s)) continue;
-            help(s);
+            unsigned at = (seen + i) % N_SLOTS;
+            if (!try_join(p, at)) continue;
+            help(&p->slots[at]);
             if (nc_lock_forks() != generation) return NULL; /* an item forked here: the child's pool is new */
-            leave(p, s);
+            leave(p, &p->slots[at]);
             worked = true;
         }
-        if (!worked && !spin_while(p, &p->epoch, ~0u, seen)) sleep_until_posted(p, seen);
+        if (!worked && !spin_while(p, &p->epoch, seen)) sleep_until_posted(p, seen);
     }
     return NULL;
 }
@@ -216,7 +231,7 @@ static void start_workers(nc_pool *p) {
         signals_of_host(&host);
         pthread_sigmask(SIG_SETMASK, &host, &old);
         int n = 0;
-        while (n < p->n_threads - 1 && pthread_create(&p->workers[n], NULL, work, p) == 0) n++;
+        while (n < p->n_threads - 1 && pthread_create(&p->workers[n].thread, NULL, work, p) == 0) n++;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         atomic_store(&p->n_workers, n);
         atomic_store(&p->started, true);
@@ -228,7 +243,7 @@ nc_pool *nc_pool_create(int threads) {
     int machine = nc_machine_threads();
     if (threads <= 0) threads = machine;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
-    size_t bytes = sizeof(nc_pool) + (size_t)threads * sizeof(pthread_t);
+    size_t bytes = sizeof(nc_pool) + (size_t)threads * sizeof(worker);
     nc_pool *p = nc_alloc_aligned(bytes, CACHE_LINE);
     if (p == NULL) return NULL;
     memset(p, 0, bytes);
@@ -246,7 +261,7 @@ void nc_pool_destroy(nc_pool *p) {
     atomic_fetch_add(&p->epoch, 1);
     pthread_cond_broadcast(&p->wake);
     nc_lock_give(&p->lock);
-    for (int i = 0, n = atomic_load(&p->n_workers); i < n; i++) pthread_join(p->workers[i], NULL);
+    for (int i = 0, n = atomic_load(&p->n_workers); i < n; i++) pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->wake);
     pthread_cond_destroy(&p->left);
     nc_lock_release(&p->lock);
@@ -286,7 +301,7 @@ static void post(nc_pool *p, slot *s, int most, int64_t n, void (*fn)(void *ctx,
     s->fpmode = nc_fpmode_get();
     s->log = nc_log_current();
     deal(s, p->n_threads, most, n);
-    atomic_store_explicit(&s->most, most, memory_order_relaxed);
+    atomic_store_explicit(&s->most, most < p->n_threads ? most : NO_LIMIT, memory_order_relaxed);
     atomic_store_explicit(&s->tickets, 1, memory_order_relaxed); /* lane 0 is the caller's */
     atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);
     atomic_fetch_add_explicit(&p->n_posts, 1, memory_order_relaxed);
@@ -303,15 +318,20 @@ static void post(nc_pool *p, slot *s, int most, int64_t n, void (*fn)(void *ctx,
     nc_lock_give(&p->lock);
 }
 
+/* Sleeps while that worker is inside. */
+static void wait_for(nc_pool *p, slot *s, atomic_uint *inside, unsigned here) {
+    nc_lock_take(&p->lock);
+    atomic_fetch_or(&s->state, WAITING);
+    while (atomic_load(inside) == here) nc_lock_wait(&p->lock, &p->left);
+    nc_lock_give(&p->lock);
+}
+
 static void close_and_wait(nc_pool *p, slot *s) {
+    unsigned here = (unsigned)(s - p->slots) + 1;
     atomic_fetch_and(&s->state, ~OPEN);
-    while ((atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS) != 0) {
-        unsigned helpers = atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS;
-        if (helpers == 0 || spin_while(p, &s->state, HELPERS, helpers)) continue;
-        nc_lock_take(&p->lock);
-        atomic_fetch_or(&s->state, WAITING);
-        while ((atomic_load(&s->state) & HELPERS) != 0) nc_lock_wait(&p->lock, &p->left);
-        nc_lock_give(&p->lock);
+    for (int i = 0, n = atomic_load_explicit(&p->n_workers, memory_order_relaxed); i < n; i++) {
+        atomic_uint *inside = &p->workers[i].inside;
+        if (atomic_load(inside) == here && !spin_while(p, inside, here)) wait_for(p, s, inside, here);
     }
     atomic_store_explicit(&s->state, 0, memory_order_release);
 }
