@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_wino.c: strips, items and their order; see conv_wino.h.
  * v holds a strip as (point, block of C, tile, lane), m what an item sums as (point, block of K, tile, lane): one such
- * for each thread that takes part. */
+ * for each thread that takes part, or, where items are points, one for the strip. */
 #include "kernels/cpu/conv/conv_wino.h"
 
 #include "base/intmath.h"
@@ -19,10 +19,13 @@ enum {
     OWN_BYTES = 8 << 20, /* of strips that threads have for themselves */
     CHUNK = 28,
     MIN_CHUNK = 7,
-    MIN_OWN = 21,  /* tiles */
-    GROUP = 8,     /* tiles of an item that transforms inputs */
-    LANES = 16,    /* most threads that sum */
-    PACK_RUN = 128 /* weights of a point that are packed together */
+    MIN_OWN = 21,       /* tiles */
+    GROUP = 8,          /* tiles of an item that transforms inputs */
+    LANES = 16,         /* most threads that sum */
+    WEIGHTS = 10,       /* tiles that take as long as their weights take to pass by */
+    SUM_PASS = 20,      /* vectors multiplied while one of sums passes from thread to thread */
+    LOOP_END = 1 << 14, /* and while threads wait for each other */
+    PACK_RUN = 128      /* weights of a point that are packed together */
 };
 _Static_assert(PACK_RUN >= 2 * NCK_CONV_MAX_BLOCK, "a pair of blocks fits");
 enum { POINTS = NCK_WINO_POINTS, IN = NCK_WINO_IN, OUT = NCK_WINO_OUT };
@@ -74,22 +77,40 @@ static int64_t own_strip(int64_t tiles, int64_t channels, int threads) {
     return nc_ceil_div(tiles, nc_ceil_div(strips, threads) * threads);
 }
 
+/* Cuts a strip that threads share into chunks of tiles: the fewer pairs of blocks of K, the more. */
+static void cut_chunks(nck_wino_cut *c, int threads) {
+    int64_t wanted = c->own ? 1 : nc_ceil_div(threads, c->pairs), most = nc_ceil_div(c->strip, wanted);
+    c->chunk = spread(c->strip, nc_min64(CHUNK, nc_max64(MIN_CHUNK, most)));
+    c->n_chunks = nc_ceil_div(c->strip, c->chunk);
+}
+
+/* Does a strip end earlier with points for items? Then all tiles meet a point's weights at once, which otherwise pass
+ * by every chunk, but sums go to memory and wait for a loop of their own. In vectors multiplied, of a channel and a
+ * pair's block. */
+static bool points_win(const nck_wino_cut *c, int64_t C, int64_t Kb, int threads) {
+    if (threads == 1 || c->own || Kb * c->strip > LANES * 2 * nc_min64(CHUNK, c->tiles)) return false;
+    int64_t sums = POINTS * Kb * c->strip / threads * SUM_PASS;
+    int64_t points =
+        nc_ceil_div(POINTS * c->pairs, threads) * (c->strip + WEIGHTS) + (sums + LOOP_END) / nc_max64(1, 2 * C);
+    int64_t chunks = nc_ceil_div(c->pairs * c->n_chunks, threads) * c->chunk;
+    return points < POINTS * (chunks + WEIGHTS * nc_ceil_div(c->pairs, threads));
+}
+
 nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads) {
     nck_wino_cut c = {.phases_h = phases(&s->w, 1),
                       .phases_w = phases(&s->w, 2),
                       .down = tiles_along(&s->w, 1),
                       .across = tiles_along(&s->w, 2)};
-    int64_t channels = s->w.k[0] * nc_ceil_div(s->C, block) * block;
+    int64_t channels = s->w.k[0] * nc_ceil_div(s->C, block) * block, Kb = nc_ceil_div(s->K, block);
     c.tiles = s->N * s->w.out[0] * tiles_of_image(&s->w);
-    c.pairs = nc_ceil_div(nc_ceil_div(s->K, block), 2);
+    c.pairs = nc_ceil_div(Kb, 2);
     if (c.tiles == 0 || c.pairs == 0) return c;
     c.strip = own_strip(c.tiles, channels, threads);
     c.own = threads == 1 || (c.strip >= MIN_OWN && threads * c.strip <= most_tiles(channels, OWN_BYTES));
     if (!c.own) c.strip = spread(c.tiles, most_tiles(channels, SHARED_BYTES));
     c.n_strips = nc_ceil_div(c.tiles, c.strip);
-    int64_t wanted = c.own ? 1 : nc_ceil_div(threads, c.pairs), most = nc_ceil_div(c.strip, wanted);
-    c.chunk = spread(c.strip, nc_min64(CHUNK, nc_max64(MIN_CHUNK, most)));
-    c.n_chunks = nc_ceil_div(c.strip, c.chunk);
+    cut_chunks(&c, threads);
+    c.by_points = points_win(&c, channels, Kb, threads);
     return c;
 }
 
@@ -182,28 +203,39 @@ static void input_item(void *ctx, int64_t item) {
 
 /* ---- products and outputs ---- */
 
-/* Tiles [t0, t0 + n) of the strip for the pair of blocks of K, into m. */
-static void multiply(const wino_job *j, int64_t pair, int kb, int64_t t0, int64_t n, float *m) {
+/* A point of a pair of blocks of K for tiles [t0, t0 + n) of the strip, into y, whose blocks are y_k apart; next:
+ * weights that are read after these. */
+typedef struct wino_product {
+    int64_t pair, point, t0, n;
+    float *y;
+    int64_t y_k;
+    const float *next;
+} wino_product;
+
+static int blocks_of(const wino_job *j, int64_t pair) { return pair * 2 + 1 == j->Kb ? 1 : 2; }
+static int64_t channels(const wino_job *j) { return j->a->shape.C * j->a->shape.w.k[0]; }
+
+static const float *weights_at(const wino_job *j, int64_t pair, int64_t point) {
+    return j->a->w + channels(j) * j->B * (pair * POINTS * 2 + point * blocks_of(j, pair));
+}
+
+static void multiply(const wino_job *j, const wino_product *p) {
     static const float zero[2 * NCK_CONV_MAX_BLOCK];
     static const int64_t taps[1];
-    int64_t C = j->a->shape.C * j->a->shape.w.k[0], B = j->B;
-    nck_conv_tile t = {.x = j->v + t0 * B,
+    int64_t C = channels(j), B = j->B;
+    int kb = blocks_of(j, p->pair);
+    nck_conv_tile t = {.x = j->v + (p->point * j->Cb * j->tiles + p->t0) * B,
                        .x_block = j->tiles * B,
                        .taps = taps,
                        .n_taps = 1,
                        .C = C,
-                       .w = j->a->w + pair * POINTS * C * 2 * B,
+                       .w = weights_at(j, p->pair, p->point),
                        .bias = zero,
-                       .y = m,
-                       .y_k = n * B,
-                       .share = nc_ceil_div(C * kb * B, nc_ceil_div(n, j->conv->pixels))};
-    for (int p = 0; p < POINTS; p++) {
-        t.ahead = t.w + C * kb * B;
-        nck_conv_run_tiles(j->conv->blocked[kb - 1], j->conv->pixels, t, B, B, n);
-        t.x += j->Cb * j->tiles * B;
-        t.w += C * kb * B;
-        t.y += 2 * n * B;
-    }
+                       .y = p->y,
+                       .y_k = p->y_k,
+                       .ahead = p->next,
+                       .share = nc_ceil_div(C * kb * B, nc_ceil_div(p->n, j->conv->pixels))};
+    nck_conv_run_tiles(j->conv->blocked[kb - 1], j->conv->pixels, t, B, B, p->n);
 }
 
 /* The first pixel of an image in block kb, counted from those of y, or of that block, on. */
@@ -256,24 +288,52 @@ static void run_after(const wino_job *j, int64_t kb, int64_t tile, int64_t end) 
     }
 }
 
-static void output_item(void *ctx, int64_t item) {
-    const wino_job *j = ctx;
+/* Outputs of block kb, tiles [t0, t0 + n) of the strip, whose sums are m. */
+static void output_tiles(const wino_job *j, int64_t kb, int64_t t0, int64_t n, const float *m, int64_t m_point) {
     const nck_conv_blocked_args *a = j->a;
+    float bias[NCK_CONV_MAX_BLOCK] = {0};
+    for (int64_t k = 0; a->bias && k < nc_min64(j->B, a->shape.K - kb * j->B); k++) bias[k] = a->bias[kb * j->B + k];
+    wino_place p = place_of(&j->cut, j->first + t0);
+    for (int64_t t = 0; t < n; t++, go_on(&j->cut, &p)) output_tile(j, kb, &p, bias, m + t * j->B, m_point);
+    if (a->after && a->after->prog) run_after(j, kb, j->first + t0, j->first + t0 + n);
+}
+
+/* Some tiles for a pair of blocks of K, from products to outputs. */
+static void chunk_item(void *ctx, int64_t item) {
+    const wino_job *j = ctx;
     int64_t pair = item / j->cut.n_chunks, t0 = item % j->cut.n_chunks * j->cut.chunk, B = j->B;
     int64_t n = nc_min64(j->tiles - t0, j->cut.chunk);
     if (n <= 0) return;
-    int kb = pair * 2 + 1 == j->Kb ? 1 : 2;
     float *m = j->m + nc_parallel_lane() * j->m_lane;
-    multiply(j, pair, kb, t0, n, m);
-    for (int64_t b = 0; b < kb; b++) {
-        int64_t block = pair * 2 + b;
-        float bias[NCK_CONV_MAX_BLOCK] = {0};
-        for (int64_t k = 0; a->bias && k < nc_min64(B, a->shape.K - block * B); k++) bias[k] = a->bias[block * B + k];
-        wino_place p = place_of(&j->cut, j->first + t0);
-        for (int64_t t = 0; t < n; t++, go_on(&j->cut, &p))
-            output_tile(j, block, &p, bias, m + (b * n + t) * B, 2 * n * B);
-        if (a->after && a->after->prog) run_after(j, block, j->first + t0, j->first + t0 + n);
-    }
+    for (int point = 0; point < POINTS; point++)
+        multiply(j, &(wino_product){.pair = pair,
+                                    .point = point,
+                                    .t0 = t0,
+                                    .n = n,
+                                    .y = m + point * 2 * n * B,
+                                    .y_k = n * B,
+                                    .next = weights_at(j, pair, point + 1)});
+    for (int b = 0; b < blocks_of(j, pair); b++) output_tiles(j, pair * 2 + b, t0, n, m + b * n * B, 2 * n * B);
+}
+
+/* A point of all tiles; the items of one point, which read the same inputs, stand side by side. */
+static void point_item(void *ctx, int64_t item) {
+    const wino_job *j = ctx;
+    int64_t pair = item % j->cut.pairs, point = item / j->cut.pairs, block = j->tiles * j->B;
+    bool last = pair + 1 == j->cut.pairs;
+    multiply(j, &(wino_product){.pair = pair,
+                                .point = point,
+                                .n = j->tiles,
+                                .y = j->m + (point * j->Kb + pair * 2) * block,
+                                .y_k = block,
+                                .next = weights_at(j, last ? 0 : pair + 1, last ? point + 1 : point)});
+}
+
+static void output_item(void *ctx, int64_t item) {
+    const wino_job *j = ctx;
+    int64_t kb = item / j->groups, t0 = item % j->groups * GROUP;
+    output_tiles(j, kb, t0, nc_min64(j->tiles - t0, GROUP), j->m + (kb * j->tiles + t0) * j->B,
+                 j->Kb * j->tiles * j->B);
 }
 
 /* ---- all of it ---- */
@@ -299,7 +359,12 @@ static void take_strip(wino_job *j, int64_t strip) {
 
 static void run_strip(wino_job *j, nc_pool *pool) {
     nc_parallel(pool, j->Cb * j->groups, input_item, j);
-    nc_parallel_upto(pool, LANES, j->cut.pairs * j->cut.n_chunks, output_item, j);
+    if (!j->cut.by_points) {
+        nc_parallel_upto(pool, LANES, j->cut.pairs * j->cut.n_chunks, chunk_item, j);
+        return;
+    }
+    nc_parallel(pool, POINTS * j->cut.pairs, point_item, j);
+    nc_parallel(pool, j->Kb * j->groups, output_item, j);
 }
 
 /* Alone: what a thread transformed is in its own cache. */

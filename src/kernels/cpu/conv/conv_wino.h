@@ -6,7 +6,8 @@
  * Tiles of 4 x 4 outputs are numbered over all images. Strip after strip of tiles: their inputs are transformed, 36
  * points of each; then an item takes some tiles (a chunk) and two blocks of K, forms 36 products over all channels with
  * the register tiles of conv_kernel.h, and transforms the sums back. Where there are tiles enough, each thread has
- * strips of its own; else all work on one. */
+ * strips of its own; else all work on one. Where those have few tiles for many weights, an item is one of the 36
+ * products instead, and the sums are transformed back when all are there. */
 #ifndef NCK_CONV_WINO_H
 #define NCK_CONV_WINO_H
 
@@ -24,6 +25,7 @@ typedef struct nck_wino_cut {
     bool own;                   /* a strip is one thread's, else all threads share it */
     int64_t strip, n_strips;    /* tiles of a strip */
     int64_t chunk, n_chunks;    /* tiles of an item, items of a strip for each pair of blocks of K */
+    bool by_points;             /* items are not chunks but points */
     int64_t pairs;
 } nck_wino_cut;
 nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads);

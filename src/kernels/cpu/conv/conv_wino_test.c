@@ -6,6 +6,7 @@
 #include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_testing.h"
+#include "kernels/cpu/conv/wino_kernel.h"
 #include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
@@ -151,9 +152,14 @@ static double busiest(int64_t items, int64_t count, int64_t size, int64_t n, int
     return most;
 }
 
+static int64_t items_of(const nck_wino_cut *c) {
+    return c->own ? c->n_strips : c->pairs * (c->by_points ? NCK_WINO_POINTS : c->n_chunks);
+}
+
 /* How much longer the busiest thread works than all would if they shared evenly. */
 static double imbalance(const nck_wino_cut *c, int threads) {
     double most = 0;
+    if (c->by_points) return busiest(items_of(c), 1, 1, 1, threads) * threads / (double)items_of(c);
     if (c->own) return busiest(c->n_strips, c->n_strips, c->strip, c->tiles, threads) * threads / (double)c->tiles;
     for (int64_t first = 0; first < c->tiles; first += c->strip)
         most += busiest(c->pairs * c->n_chunks, c->n_chunks, c->chunk, nc_min64(c->strip, c->tiles - first), threads);
@@ -169,7 +175,18 @@ TEST(wino_work_is_shared_evenly) {
             nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
             nck_wino_cut c = nck_conv_wino_cut(&shape, 16, threads[k]);
             CHECK(c.n_strips * c.strip >= c.tiles && c.n_chunks * c.chunk >= c.strip);
-            CHECK((c.own ? c.n_strips : c.pairs * c.n_chunks) >= threads[k]);
+            CHECK(items_of(&c) >= threads[k]);
             CHECK(imbalance(&c, threads[k]) < 1.2);
         }
+}
+
+/* Few tiles for many weights, many threads: each point's weights pass by once. */
+TEST(wino_goes_by_points_where_chunks_would_read_all_weights) {
+    static const int64_t layers[][3] = {{64, 56, false}, {128, 28, true}, {256, 14, true}};
+    for (int i = 0; i < 3; i++) {
+        conv_2d s = layer(1, layers[i][0], layers[i][1]);
+        nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
+        CHECK_INT(nck_conv_wino_cut(&shape, 16, 16).by_points, layers[i][2]);
+        CHECK(!nck_conv_wino_cut(&shape, 16, 1).by_points && !nck_conv_wino_cut(&shape, 16, 2).by_points);
+    }
 }
