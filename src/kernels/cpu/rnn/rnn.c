@@ -1,6 +1,6 @@
 /* kernels/cpu/rnn/rnn.c: runs a recurrent layer; see rnn.h. The inputs' part of all gates is one product over all
  * steps, on all threads; a step then adds the product of the state with the packed recurrent weights and runs the
- * cell's tile program. New states are written beside the old ones, and the two change places with every step.
+ * cell's tile program. New states and cells are written beside the old ones, and the two change places with every step.
  *
  * Directions need nothing of each other, nor do rows: an item is some rows of one direction from the first step to the
  * last, so that threads never wait for each other and a direction's weights stay in the cache of the core that works on
@@ -23,8 +23,9 @@ enum {
     MAX_BLOCKS = 16,     /* items of one direction */
     SHARED_ROWS = 64,    /* most rows of steps that threads share */
     ITEM_WORK = 1 << 14, /* multiply-adds of the shortest item of a shared step */
-    STEP_END = 10000,    /* for each thread: those of one row while threads wait for each other */
-    GAP = 16 /* elements between rows of gates: those of whole pages push each other out of the first cache */
+    STEP_END = 17000,    /* those of one row while threads wait for each other, */
+    STEP_THREAD = 1500,  /* and more of them for each thread */
+    GAP = 16 /* elements between rows of gates and of states: those of whole pages push each other out of the cache */
 };
 
 typedef struct layer {
@@ -35,10 +36,12 @@ typedef struct layer {
     int64_t b0, rows;  /* the rows at hand */
     int64_t u0, units; /* and the hidden units */
     int64_t gates_rs;  /* elements from a row of gates to the next */
+    int64_t state_rs;  /* and of states, cells, rec */
     char *xw;          /* (T*B, G*H): rows as in x */
     char *gates;       /* (B, G*H) of the step at hand: rows of xw themselves where they lie side by side, or copies */
     char *bias;        /* (G*H) */
     char *state[2];    /* (B,H): before and after a step, in turns */
+    char *cell[2];     /* likewise */
     char *h, *h_new;   /* at this step */
     char *c, *c_new;
     char *rec;     /* (B,H): r * H, or the recurrent part of GRU's hidden gate */
@@ -132,17 +135,16 @@ static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, 
                       int64_t H, nck_rnn_form form, char *at) {
     char *start = at;
     int64_t G = nck_rnn_gates(kind), es = (int64_t)nc_dtype_bytes(type);
-    int64_t gates_rs = G * H + GAP;
-    size_t gate_row = (size_t)(gates_rs * es), state = (size_t)(B * H * es);
+    int64_t gates_rs = G * H + GAP, state_rs = form == NCK_RNN_CODES ? H : H + GAP;
+    size_t gate_row = (size_t)(gates_rs * es), state = (size_t)(B * state_rs * es);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j->dir[d];
-        l->G = G, l->es = es, l->gates_rs = gates_rs, l->apart = form != NCK_RNN_CODES && gates_apart(type, H);
+        l->G = G, l->es = es, l->gates_rs = gates_rs, l->state_rs = state_rs;
+        l->apart = form != NCK_RNN_CODES && gates_apart(type, H);
         l->xw = take(&at, (size_t)(T * B) * gate_row);
         l->gates = take(&at, (size_t)B * gate_row);
         l->bias = take(&at, gate_row);
-        for (int i = 0; i < 2; i++) l->state[i] = take(&at, state);
-        l->c = take(&at, state);
-        l->c_new = take(&at, state);
+        for (int i = 0; i < 2; i++) l->state[i] = take(&at, state), l->cell[i] = take(&at, state);
         l->rec = take(&at, state);
     }
     j->gemm = take(&at, nc_max_size(input_bytes(kind, type, form, T * B, I, H),
@@ -220,9 +222,9 @@ static void rnn_project(layer *l, nc_pool *pool) {
 static void first_state(const layer *l, const void *given, int64_t b, char *to) {
     size_t row = (size_t)(l->a->H * l->es);
     if (given != NULL)
-        memcpy(to + b * (int64_t)row, (const char *)given + b * l->a->state_rs * l->es, row);
+        memcpy(to + b * l->state_rs * l->es, (const char *)given + b * l->a->state_rs * l->es, row);
     else
-        memset(to + b * (int64_t)row, 0, row);
+        memset(to + b * l->state_rs * l->es, 0, row);
 }
 
 /* The time that row b works on in step s; -1: the row is over. */
@@ -261,8 +263,8 @@ static void multiply(layer *l, const char *s, const char *packed, int64_t n, cha
                               .K = a->H,
                               .alpha = 1,
                               .beta = beta,
-                              .a = s + l->b0 * a->H * l->es,
-                              .a_rs = a->H,
+                              .a = s + l->b0 * l->state_rs * l->es,
+                              .a_rs = l->state_rs,
                               .a_cs = 1,
                               .b_packed = packed,
                               .c = c + l->b0 * c_rs * l->es,
@@ -293,7 +295,7 @@ static void add_codes(const layer *l) {
                            &(nck_rnn_product){.M = l->rows,
                                               .N = l->G * a->H,
                                               .K = a->H,
-                                              .x = (const float *)(const void *)l->h + l->b0 * a->H,
+                                              .x = (const float *)(const void *)l->h + l->b0 * l->state_rs,
                                               .by_rows = true,
                                               .adds = true,
                                               .c = (float *)(void *)l->gates + l->b0 * l->gates_rs,
@@ -332,8 +334,8 @@ static void gru_reset(layer *l) {
     const nck_rnn_cell *cell = l->a->cell;
     nc_tensor r, h, rec;
     gate(l, 1, &r);
-    view(l, l->h, l->a->H, &h);
-    view(l, l->rec, l->a->H, &rec);
+    view(l, l->h, l->state_rs, &h);
+    view(l, l->rec, l->state_rs, &rec);
     add_product(l, l->h, 0, 2);
     if (!cell->rule.linear_before_reset) nck_rnn_prog_run(&cell->reset, (const nc_tensor *[]){&r, &h}, &rec, NULL);
 }
@@ -343,11 +345,11 @@ static void gru_step(layer *l) {
     int64_t H = a->H, es = l->es;
     nc_tensor g[3], h, rec, out;
     for (int i = 0; i < 3; i++) gate(l, i, &g[i]);
-    view(l, l->h, H, &h);
-    view(l, l->rec, H, &rec);
-    view(l, l->h_new, H, &out);
+    view(l, l->h, l->state_rs, &h);
+    view(l, l->rec, l->state_rs, &rec);
+    view(l, l->h_new, l->state_rs, &out);
     if (a->cell->rule.linear_before_reset)
-        multiply(l, l->h, packed_gate(l, 2) + l->u0 * H * es, l->units, l->rec + l->u0 * es, H, 0,
+        multiply(l, l->h, packed_gate(l, 2) + l->u0 * H * es, l->units, l->rec + l->u0 * es, l->state_rs, 0,
                  a->b ? (const char *)a->b + (5 * H + l->u0) * es : NULL);
     else
         add_product(l, l->rec, 2, 1);
@@ -368,32 +370,32 @@ static void rnn_step(layer *l) {
         add_codes(l);
     else
         add_product(l, l->h, 0, l->G);
-    view(l, l->h_new, H, &out[0]);
-    view(l, l->c_new, H, &out[1]);
+    view(l, l->h_new, l->state_rs, &out[0]);
+    view(l, l->c_new, l->state_rs, &out[1]);
     gate(l, 0, &in[0]);
     if (a->cell->rule.kind == NCK_LSTM) {
         for (int i = 1; i < 4; i++) gate(l, i, &in[i]);
-        view(l, l->c, H, &in[4]);
+        view(l, l->c, l->state_rs, &in[4]);
         for (int i = 0; p && i < 3; i++) view(l, p + i * H * l->es, 0, &in[5 + i]);
     }
     for (int i = 0; i < NCK_RNN_MAX_IN; i++) p_in[i] = &in[i];
     nck_rnn_prog_run(&a->cell->step, p_in, out, NULL);
 }
 
-/* Takes the new cells over, writes the new states to y; rows that are over keep theirs. */
+/* Writes the new states to y; rows that are over keep theirs, and their cells. */
 static void keep(layer *l, int64_t s) {
     const nck_rnn_args *a = l->a;
     size_t bytes = (size_t)(l->units * l->es);
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
-        int64_t t = time_of(a, s, b), at = (b * a->H + l->u0) * l->es;
+        int64_t t = time_of(a, s, b), at = (b * l->state_rs + l->u0) * l->es;
         char *y = a->y ? (char *)a->y + ((t < 0 ? s : t) * a->y_t + b * a->y_b + l->u0) * l->es : NULL;
         if (t < 0) {
             memcpy(l->h_new + at, l->h + at, bytes);
+            if (l->G == 4) memcpy(l->c_new + at, l->c + at, bytes);
             if (y) memset(y, 0, bytes);
-            continue;
+        } else if (y) {
+            memcpy(y, l->h_new + at, bytes);
         }
-        if (l->G == 4) memcpy(l->c + at, l->c_new + at, bytes);
-        if (y) memcpy(y, l->h_new + at, bytes);
     }
 }
 
@@ -404,10 +406,10 @@ static void keep_for_gradient(const layer *l, int64_t s) {
     size_t bytes = (size_t)(l->units * l->es);
     for (int64_t b = l->b0; a->kept != NULL && b < l->b0 + l->rows; b++) {
         char *to = (char *)a->kept + (s * a->B + b) * K * row + l->u0 * l->es;
-        int64_t at = b * row + l->u0 * l->es;
+        int64_t at = (b * l->state_rs + l->u0) * l->es;
         for (int64_t g = 0; g < l->G; g++)
             memcpy(to + g * row, l->gates + (b * l->gates_rs + g * a->H + l->u0) * l->es, bytes);
-        if (l->G > 1) memcpy(to + l->G * row, (l->G == 3 ? l->rec : l->c) + at, bytes);
+        if (l->G > 1) memcpy(to + l->G * row, (l->G == 3 ? l->rec : l->c_new) + at, bytes);
         memcpy(to + (K - 1) * row, l->h_new + at, bytes);
     }
 }
@@ -415,7 +417,7 @@ static void keep_for_gradient(const layer *l, int64_t s) {
 static void first_states(layer *l) {
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
         first_state(l, l->a->h0, b, l->state[0]);
-        first_state(l, l->a->c0, b, l->c);
+        first_state(l, l->a->c0, b, l->cell[0]);
     }
 }
 
@@ -423,8 +425,9 @@ static void last_states(layer *l) {
     const nck_rnn_args *a = l->a;
     size_t row = (size_t)(a->H * l->es);
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
-        if (a->y_h) memcpy((char *)a->y_h + b * a->state_rs * l->es, l->state[a->T % 2] + b * (int64_t)row, row);
-        if (a->y_c) memcpy((char *)a->y_c + b * a->state_rs * l->es, l->c + b * (int64_t)row, row);
+        int64_t to = b * a->state_rs * l->es, from = b * l->state_rs * l->es;
+        if (a->y_h) memcpy((char *)a->y_h + to, l->state[a->T % 2] + from, row);
+        if (a->y_c) memcpy((char *)a->y_c + to, l->cell[a->T % 2] + from, row);
     }
 }
 
@@ -433,6 +436,7 @@ static void last_states(layer *l) {
 /* Where step s reads and writes. */
 static void turn_to(layer *l, int64_t s) {
     l->h = l->state[s % 2], l->h_new = l->state[(s + 1) % 2];
+    l->c = l->cell[s % 2], l->c_new = l->cell[(s + 1) % 2];
     if (gates_lie_there(l->a)) l->gates = l->xw + time_of(l->a, s, 0) * l->a->B * l->gates_rs * l->es;
 }
 
@@ -492,7 +496,7 @@ static int64_t pieces_of(const rnn_job *j, int n_dirs, int64_t threads) {
     int64_t pieces = nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_min64(panels, work / ITEM_WORK));
     if (pieces <= 1) return 1;
     int64_t own = step_cost(l, nc_ceil_div(a->B, j->n_blocks));
-    return step_cost(l, a->B) / pieces + threads * STEP_END < own ? pieces : 1;
+    return step_cost(l, a->B) / pieces + STEP_END + n_dirs * pieces * STEP_THREAD < own ? pieces : 1;
 }
 
 static void run_shared(rnn_job *j, int n_dirs, nc_pool *pool) {
