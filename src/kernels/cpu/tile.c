@@ -19,6 +19,7 @@
 #define FILE_BYTES 12288 /* of all registers: it lies on the stack, which may be small; many registers are shorter */
 #define CHUNK 16384      /* elements of one work item */
 #define LONG_ROW 64      /* elements from which a tile ends with its row */
+#define LEAST_TILE 128   /* elements of tiles that end where something repeated does */
 #define NEAR 8192        /* elements of rows that stay in the first cache until they are used */
 
 typedef struct operand {
@@ -41,9 +42,10 @@ typedef struct tile_job {
     int rank;
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
-    int64_t rows; /* long ones that a tile may hold */
-    bool whole;   /* one operation, all operands in place: a tile may be a chunk */
-    size_t bytes; /* of one element of the compute type */
+    int64_t rows;  /* long ones that a tile may hold */
+    int64_t block; /* elements for which an operand repeats a short row: tiles end with it; 0: none does, or for few */
+    bool whole;    /* one operation, all operands in place: a tile may be a chunk */
+    size_t bytes;  /* of one element of the compute type */
     size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
     int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK]; /* of the inputs, then of the outputs */
@@ -170,6 +172,13 @@ static int64_t rows_of_tile(const tile_job *j) {
     return nc_max64(rows, 1);
 }
 
+static int64_t repeated(const tile_job *j) {
+    int64_t n = j->rank > 1 && j->inner < LONG_ROW ? j->dims[j->rank - 2] * j->inner : 0;
+    bool again = false;
+    for (int i = 0; i < j->p->n_in; i++) again |= j->in[i].again;
+    return again && n >= LEAST_TILE ? n : 0;
+}
+
 /* Does the program need no register, where a tile is whole vectors? */
 static bool is_whole(const tile_job *j) {
     bool whole = j->rank == 1 && j->p->n_op == 1 && j->p->n_out == 1 && j->p->op->dst == j->p->out_reg[0];
@@ -202,6 +211,7 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
         if (p->n_out > 1 && p->out_reg[i] < p->n_in) j->in[p->out_reg[i]].copy = true;
     }
     j->rows = rows_of_tile(j);
+    j->block = repeated(j);
     j->whole = is_whole(j);
 }
 
@@ -353,14 +363,19 @@ static void tile_place_of(const tile_job *j, int64_t element, place *w) {
     }
 }
 
-/* n elements on; divisions would take longer than a tile. */
+/* n elements on. A division takes as long as some vectors: one where rows are short, none where they are long. */
 static void tile_place_next(const tile_job *j, place *w, int64_t n) {
-    if (j->inner < LONG_ROW) {
-        tile_place_of(j, w->element + n, w);
-        return;
-    }
     w->element += n;
-    for (n += w->column; n >= j->inner; n -= j->inner) next_row(j, w);
+    n += w->column;
+    int64_t rows = j->inner < LONG_ROW ? n / j->inner : 0;
+    w->column = n - rows * j->inner;
+    for (int i = j->rank - 2; i >= 0 && rows > 0; i--) {
+        w->at[i] += rows;
+        rows = w->at[i] < j->dims[i] ? 0 : w->at[i] / j->dims[i];
+        w->at[i] -= rows * j->dims[i];
+    }
+    if (j->inner < LONG_ROW) return;
+    for (n = w->column; n >= j->inner; n -= j->inner) next_row(j, w);
     w->column = n;
 }
 
@@ -380,6 +395,7 @@ __attribute__((noinline)) static void tile_run_range(const tile_job *j, int64_t 
     for (tile_place_of(j, at, &w); at < end;) {
         int64_t left = end - at, vectors = left / NCK_TILE_PAD * NCK_TILE_PAD;
         int64_t n = j->whole && vectors > 0 ? vectors : nc_min64(left, j->tile);
+        if (j->block > 0) n = nc_min64(n, j->block - w.at[j->rank - 2] * j->inner - w.column);
         if (j->inner >= LONG_ROW) n = nc_min64(n, (w.column == 0 ? j->rows : 1) * j->inner - w.column);
         tile_run_tile(j, &r, &w, n);
         at += n;
