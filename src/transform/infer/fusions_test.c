@@ -295,6 +295,32 @@ TEST(batch_normalization_goes_into_conv) {
         "{\n  c = Conv(x, Conv_7_weight, Conv_7_bias)\n  y = Exp(c)\n}\n");
 }
 
+/* ---- scales ---- */
+
+TEST(batch_normalization_becomes_a_product_and_a_sum) {
+    BECOMES(
+        "(float[n,2,h,w] x) => (y) <const float[2] s = {3, 1}, const float[2] t = {5, 7}, const float[2] m = {1, 2}, "
+        "const float[2] v = {9, 4}> { float[n,2,h,w] z = BatchNormalization<epsilon = 0.0>(x, s, t, m, v); y = "
+        "Relu(z) }",
+        "scales dead_code",
+        "=> (float[n,2,h,w] y)\n<const float[2,1,1] BatchNormalization_5_scale = {1, 0.5},\n const float[2,1,1] "
+        "BatchNormalization_5_shift = {4, 6}>\n{\n  Mul_11_out = Mul(x, BatchNormalization_5_scale)\n  z = "
+        "Add(Mul_11_out, BatchNormalization_5_shift)\n  y = Relu(z)\n}\n");
+    static const char *const rows[] = {
+        /* statistics of the batch, or such that change */
+        "<const float[2] s = {1, 2}> { float[n,2,h] d, float[2] e, float[2] f = BatchNormalization<training_mode = "
+        "1>(x, "
+        "s, s, s, s) }",
+        "<const float[2] s = {1, 2}, var float[2] m = {1, 2}> { float[n,2,h] d = BatchNormalization(x, s, s, m, s) }",
+        /* scales of other types, and those that would leave a number's range */
+        "<const float[2] s = {1, 2}, const double[2] t = {1, 2}> { float[n,2,h] d = BatchNormalization(x, s, s, t, t) "
+        "}",
+        "<const float[2] s = {1, 1e30}> { float[n,2,h] d = BatchNormalization(x, s, s, s, s) }",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        LEAVES("<opset: \"\" 17> g (float[n,2,h] x) => (d)", rows[i], "scales dead_code", 3, 1);
+}
+
 #define BATCHED                                                                                                       \
     "<const float[1,2] k = {2, 4}, const float[2] s = {3, 1}, const float[2] t = {5, 7}, const float[2] m = {1, 2}, " \
     "const float[2] v = {9, 4}, const int64[2] r = {-1, 2}> { "

@@ -2,11 +2,10 @@
  * one group or a Gemm with constant weights goes into weights and bias: BatchNormalization with running statistics, and
  * Mul, Div, Add, Sub by a constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in
  * double and rounded once. BatchNormalization of the rows of a MatMul goes into its weights and an Add. */
-#include "ops/norm/batch.h"
+#include "transform/infer/affine.h"
 #include "transform/rewrite.h"
 #include "transform/transform.h"
 
-#include <math.h>
 #include <string.h>
 
 /* The linear node in front: its output has `channels` along axis 1, weights lie as (outer, channels, inner). */
@@ -17,25 +16,17 @@ typedef struct linear {
 
 enum { ADD_BROADCASTS = 7 }; /* the first opset whose Add has no attributes */
 
-typedef struct affine {
-    double *scale, *shift; /* per channel */
-    bool scales;
-} affine;
-
-static bool is_plain(const nc_value *v) {
-    return nc_rewrite_fixed(v) && (v->lit->dtype == NC_FLOAT || v->lit->dtype == NC_DOUBLE);
-}
-
 static bool bias_fits(const nc_node *p, int64_t channels) {
     const nc_value *b = p->n_in > 2 ? p->in[2] : NULL;
-    return b == NULL ||
-           (is_plain(b) && b->lit->n == channels && b->lit->rank > 0 && b->lit->dims[b->lit->rank - 1] == channels);
+    return b == NULL || (nc_affine_may_use(b) && b->lit->n == channels && b->lit->rank > 0 &&
+                         b->lit->dims[b->lit->rank - 1] == channels);
 }
 
 static bool find_linear(const nc_value *v, linear *l) {
     nc_node *conv = nc_rewrite_def(v, "Conv"), *gemm = nc_rewrite_def(v, "Gemm");
     nc_node *turned = nc_rewrite_def(v, "ConvTranspose"), *p = conv != NULL ? conv : gemm != NULL ? gemm : turned;
-    if (p == NULL || !nc_rewrite_free(p) || !nc_rewrite_only(v) || !nc_rewrite_tensor(v) || !is_plain(p->in[1]))
+    if (p == NULL || !nc_rewrite_free(p) || !nc_rewrite_only(v) || !nc_rewrite_tensor(v) ||
+        !nc_affine_may_use(p->in[1]))
         return false;
     const nc_literal *weights = p->in[1]->lit;
     if (weights->n == 0 || weights->rank < 2) return false;
@@ -57,49 +48,24 @@ static bool find_linear(const nc_value *v, linear *l) {
 
 /* A constant that is one number, or one per channel, seen from an output of that rank. */
 static bool per_channel(const nc_value *v, const linear *l, int rank) {
-    if (!is_plain(v) || v->lit->rank > rank) return false;
+    if (!nc_affine_may_use(v) || v->lit->rank > rank) return false;
     if (v->lit->n == 1) return true;
     int axis = v->lit->rank - rank + 1;
     return axis >= 0 && v->lit->n == l->channels && v->lit->dims[axis] == l->channels;
 }
 
-static double at(const nc_value *v, int64_t c) {
-    double x = 0;
-    return nc_rewrite_number(v->lit, v->lit->n == 1 ? 0 : c, &x) ? x : 0;
-}
-
-static bool read_batch(const nc_node *n, const linear *l, affine *a) {
-    if (nc_batch_trains(n) || !nc_batch_is_spatial(n) || n->n_in != 5) return false;
-    for (int i = 1; i < 5; i++)
-        if (!is_plain(n->in[i]) || n->in[i]->lit->n != l->channels) return false;
-    double epsilon = nc_attr_float(n, "epsilon");
-    for (int64_t c = 0; c < l->channels; c++) {
-        a->scale[c] = at(n->in[1], c) / sqrt(at(n->in[4], c) + epsilon);
-        a->shift[c] = at(n->in[2], c) - at(n->in[3], c) * a->scale[c];
-    }
-    a->scales = true;
-    return true;
-}
-
-static bool read_arith(const nc_node *n, int i_const, const linear *l, affine *a) {
+static bool read_arith(const nc_node *n, int i_const, const linear *l, nc_affine *a) {
     bool mul = nc_rewrite_is(n, "Mul"), div = nc_rewrite_is(n, "Div"), add = nc_rewrite_is(n, "Add");
     if (!mul && !div && !add && !nc_rewrite_is(n, "Sub")) return false;
     if (i_const == 0 && !mul && !add) return false;
     if (n->n_attrs > 0 || !per_channel(n->in[i_const], l, n->out[0]->type->rank)) return false;
     for (int64_t c = 0; c < l->channels; c++) {
-        double v = at(n->in[i_const], c);
+        double v = nc_affine_number(n->in[i_const], c);
         a->scale[c] = mul ? v : div ? 1 / v : 1;
         a->shift[c] = mul || div ? 0 : add ? v : -v;
     }
     a->scales = mul || div;
     return true;
-}
-
-static void store(nc_dtype t, void *data, int64_t i, double v) {
-    if (t == NC_DOUBLE)
-        ((double *)data)[i] = v;
-    else
-        ((float *)data)[i] = (float)v;
 }
 
 static nc_code set_const(nc_work *w, nc_node *p, int i, const nc_literal *l) {
@@ -131,7 +97,7 @@ static void scale_run(nc_dtype t, const char *from, char *to, int64_t n, const d
 }
 
 /* In a buffer of their own, whose pages go when they are packed. */
-static nc_code scale_weights(nc_work *w, const linear *l, const affine *a) {
+static nc_code scale_weights(nc_work *w, const linear *l, const nc_affine *a) {
     const nc_literal *old = l->node->in[1]->lit;
     nc_buffer *b = nc_buffer_host(old->bytes);
     NC_NEED(w, b);
@@ -150,36 +116,20 @@ static nc_code scale_weights(nc_work *w, const linear *l, const affine *a) {
     return code;
 }
 
-static nc_code shift_bias(nc_work *w, const linear *l, const affine *a) {
+static nc_code shift_bias(nc_work *w, const linear *l, nc_affine *a) {
     const nc_value *old = l->node->n_in > 2 ? l->node->in[2] : NULL;
-    nc_dtype t = l->node->in[1]->lit->dtype;
-    void *data = nc_arena_array(&w->scratch, (size_t)l->channels, sizeof(double));
-    NC_NEED(w, data);
-    for (int64_t c = 0; c < l->channels; c++)
-        store(t, data, c, (old != NULL ? at(old, c) * a->scale[c] : 0) + a->shift[c]);
-    const nc_literal *made = nc_edit_literal(l->node->graph->model, t, 1, &l->channels, data);
+    for (int64_t c = 0; old != NULL && c < l->channels; c++) a->shift[c] += nc_affine_number(old, c) * a->scale[c];
+    const nc_literal *made =
+        nc_affine_literal(w, l->node->graph->model, l->node->in[1]->lit->dtype, 1, l->channels, a->shift);
     NC_NEED(w, made);
     return set_const(w, l->node, 2, made);
 }
 
-/* A factor far from 1, or none at all (x / 0), would take weights out of their range where the result is not. */
-static bool is_tame(const affine *a, int64_t channels) {
-    for (int64_t c = 0; c < channels; c++) {
-        double s = fabs(a->scale[c]);
-        if (!isfinite(a->shift[c]) || !(s == 0 || (s > 1e-12 && s < 1e12))) return false;
-    }
-    return true;
-}
-
 /* Behind a MatMul, which has no bias: Add, in front of who reads it. */
-static nc_code shift_rows(nc_work *w, const linear *l, const affine *a) {
+static nc_code shift_rows(nc_work *w, const linear *l, const nc_affine *a) {
     nc_node *p = l->node;
-    nc_dtype t = p->in[1]->lit->dtype;
     const nc_use reader = p->out[0]->uses.v[0];
-    void *data = nc_arena_array(&w->scratch, (size_t)l->channels, sizeof(double));
-    NC_NEED(w, data);
-    for (int64_t c = 0; c < l->channels; c++) store(t, data, c, a->shift[c]);
-    const nc_literal *made = nc_edit_literal(p->graph->model, t, 1, &l->channels, data);
+    const nc_literal *made = nc_affine_literal(w, p->graph->model, p->in[1]->lit->dtype, 1, l->channels, a->shift);
     const char *name = nc_arena_printf(&w->scratch, "%s_bias", p->name);
     NC_NEED(w, made);
     NC_NEED(w, name);
@@ -201,7 +151,8 @@ static bool find_rows(const nc_value *v, linear *l) {
         p = nc_rewrite_def(v, "Reshape") ? nc_rewrite_def(v, "Reshape") : nc_rewrite_def(v, "Flatten");
         if (p == NULL || !nc_rewrite_free(p) || !last_dim(v) || last_dim(v) != last_dim(p->in[0])) return false;
     }
-    if (p == NULL || !nc_rewrite_only(v) || !nc_rewrite_free(p) || !is_plain(p->in[1]) || p->in[1]->lit->rank != 2)
+    if (p == NULL || !nc_rewrite_only(v) || !nc_rewrite_free(p) || !nc_affine_may_use(p->in[1]) ||
+        p->in[1]->lit->rank != 2)
         return false;
     const int64_t *dims = p->in[1]->lit->dims;
     *l = (linear){.node = p, .channels = dims[1], .outer = dims[0], .inner = 1};
@@ -210,18 +161,15 @@ static bool find_rows(const nc_value *v, linear *l) {
 
 static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
     linear l;
-    affine a;
+    nc_affine a;
     *done = false;
     bool batch = nc_rewrite_is(n, "BatchNormalization"), bias = find_linear(n->in[i], &l);
     if (!nc_rewrite_can_skip(n, n->in[i])) return NC_OK;
     if (!bias && (!batch || !nc_rewrite_tensor(n->in[0]) || n->in[0]->type->rank != 2 || !find_rows(n->in[0], &l)))
         return NC_OK;
-    a.scale = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.scale);
-    a.shift = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.shift);
-    NC_NEED(w, a.scale);
-    NC_NEED(w, a.shift);
-    if (batch ? i != 0 || !read_batch(n, &l, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
-    if (!is_tame(&a, l.channels)) return NC_OK;
+    NC_TRY(nc_affine_init(w, l.channels, &a));
+    if (batch ? i != 0 || !nc_affine_of_batch(n, l.channels, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
+    if (!nc_affine_is_tame(&a, l.channels)) return NC_OK;
     if (a.scales) NC_TRY(scale_weights(w, &l, &a));
     NC_TRY(bias ? shift_bias(w, &l, &a) : shift_rows(w, &l, &a));
     nc_rewrite_skip(n, n->in[i]);
