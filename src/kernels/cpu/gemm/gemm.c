@@ -31,7 +31,7 @@ enum {
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
     WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
-    LINE_WORK = 1 << 16, /* and of one row, which has as many weights to read */
+    LINE_WORK = 1 << 14, /* and for each of few rows, which have as many weights to read */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 8,     /* panels of a packing item; half as many, where threads would have less than two items */
     GROUP = 4,           /* panels of B that a tile packs together */
@@ -43,7 +43,8 @@ enum {
     DIRECT_PANELS = 6,
     FAR = 1 << 21,            /* bytes of a C, or of one row's B, that is not in the cache when it is needed */
     SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
-    ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
+    ALONE_WORK = 4 * NC_ALONE, /* and of one that wakes no thread */
+    ALONE_LINE = 2 * NC_ALONE  /* the same of one row */
 };
 
 typedef struct gemm_run {
@@ -375,7 +376,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
 static void gemm_choose_tiles(gemm_run *r, int threads) {
     const nck_gemm_unit *u = r->u;
     int64_t wanted = threads > 1 ? (int64_t)ITEMS * threads : 1, work = r->rows * r->span * r->panels * u->nr;
-    wanted = nc_min64(wanted, nc_max64(1, work / (r->g->M == 1 ? LINE_WORK : TILE_WORK)));
+    wanted = nc_min64(wanted, nc_max64(1, work / nc_min64(TILE_WORK, LINE_WORK * r->g->M)));
     r->row_panels = nc_ceil_div(r->rows, u->mr);
     r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
     int64_t least = r->tile_packs_b && !r->direct ? nc_min64(GROUP, r->panels) : 1;
@@ -492,7 +493,7 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         if (g->after) gemm_after(g, 0, g->M, 0, g->N);
         return;
     }
-    if (gemm_is_within(g, ALONE_WORK)) pool = NULL;
+    if (gemm_is_within(g, g->M == 1 ? ALONE_LINE : ALONE_WORK)) pool = NULL;
     int lanes = gemm_may_turn(g, &f) ? gemm_lanes_in_a(g, &f) : 0;
     if (lanes > 0) {
         gemm_turn(g, u, &turned, &after);
