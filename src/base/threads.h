@@ -21,6 +21,13 @@ uint64_t nc_pool_posts(const nc_pool *p); /* how often threads were asked to hel
 enum { NC_ALONE = 16384 };
 static inline nc_pool *nc_pool_for(nc_pool *p, int64_t work) { return work < NC_ALONE ? NULL : p; }
 
+/* How much of `work` an item of a loop has, where nothing else depends on it: `most`, or less where each thread would
+ * have fewer than four, but no less than `least`. */
+static inline int64_t nc_pool_item(const nc_pool *p, int64_t work, int64_t least, int64_t most) {
+    int64_t threads = nc_pool_threads(p), each = work / (4 * threads);
+    return threads == 1 || each > most ? most : each < least ? least : each;
+}
+
 /* Calls fn(ctx, i) once for every i in [0, n), in any order, from several threads; returns when all are done.
  * p may be NULL: serial. May be called from inside an item (then it runs serially in that item). */
 void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);

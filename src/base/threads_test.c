@@ -128,6 +128,17 @@ TEST(threads_inner_loops_have_lane_0) {
     nc_pool_destroy(p);
 }
 
+/* Four items for each thread, within bounds; one thread needs no small ones. */
+TEST(threads_share_work_in_items_of_their_number) {
+    nc_pool *p = nc_pool_create(8);
+    REQUIRE(p);
+    CHECK_INT(nc_pool_item(p, 1 << 20, 2048, 16384), 16384);
+    CHECK_INT(nc_pool_item(p, 1 << 17, 2048, 16384), 4096);
+    CHECK_INT(nc_pool_item(p, 1 << 12, 2048, 16384), 2048);
+    CHECK_INT(nc_pool_item(NULL, 1 << 12, 2048, 16384), 16384);
+    nc_pool_destroy(p);
+}
+
 TEST(threads_run_every_item_once) {
     uint64_t live = nc_mem_live();
     static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, MOST};

@@ -17,7 +17,8 @@
 
 #define TILE_BYTES 2048  /* of one register at most: 512 floats or 256 of the wide types */
 #define FILE_BYTES 12288 /* of all registers: it lies on the stack, which may be small; many registers are shorter */
-#define CHUNK 16384      /* elements of one work item */
+#define CHUNK 16384      /* elements of one work item, */
+#define LEAST_CHUNK 2048 /* and of the smallest, where there are many threads */
 #define LONG_ROW 64      /* elements from which a tile ends with its row */
 #define LEAST_TILE 128   /* elements of tiles that end where something repeated does */
 #define NEAR 8192        /* elements of rows that stay in the first cache until they are used */
@@ -43,6 +44,7 @@ typedef struct tile_job {
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
     int64_t rows;  /* long ones that a tile may hold */
+    int64_t chunk; /* elements of an item */
     int64_t block; /* elements for which an operand repeats a short row: tiles end with it; 0: none does, or for few */
     bool whole;    /* one operation, all operands in place: a tile may be a chunk */
     size_t bytes;  /* of one element of the compute type */
@@ -183,8 +185,7 @@ static int64_t repeated(const tile_job *j) {
 static bool is_whole(const tile_job *j) {
     bool whole = j->rank == 1 && j->p->n_op == 1 && j->p->n_out == 1 && j->p->op->dst == j->p->out_reg[0];
     whole &= j->out[0].same && j->out[0].flat && !j->out[0].splat;
-    for (int i = 0; i < j->p->n_in; i++)
-        whole &= j->in[i].same && j->in[i].flat && !j->in[i].splat && !j->in[i].copy;
+    for (int i = 0; i < j->p->n_in; i++) whole &= j->in[i].same && j->in[i].flat && !j->in[i].splat && !j->in[i].copy;
     return whole;
 }
 
@@ -405,7 +406,7 @@ __attribute__((noinline)) static void tile_run_range(const tile_job *j, int64_t 
 
 static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     const tile_job *j = ctx;
-    tile_run_range(j, i_chunk * CHUNK, nc_min64(j->numel, (i_chunk + 1) * CHUNK), NULL);
+    tile_run_range(j, i_chunk * j->chunk, nc_min64(j->numel, (i_chunk + 1) * j->chunk), NULL);
 }
 
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
@@ -413,7 +414,8 @@ void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const
     int64_t numel = nc_tensor_numel(out[0]);
     if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_own(p, in, out, numel, pool)) return;
     job_init(&j, p, in, out);
-    nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
+    j.chunk = nc_round_up(nc_pool_item(pool, j.numel, LEAST_CHUNK, CHUNK), LEAST_TILE);
+    nc_parallel(pool, nc_ceil_div(j.numel, j.chunk), tile_run_chunk, &j);
 }
 
 /* ---- rows ---- */

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { CHUNK = 1 << 15, STEP = 64 }; /* elements of an item and of a step, whose known length makes vectors of it */
+/* Elements of an item, of the smallest, and of a step, whose known length makes vectors of it. */
+enum { CHUNK = 1 << 15, LEAST = 1 << 12, STEP = 64 };
 
 typedef void own_fn(const void *a, const void *b, void *y);
 
@@ -85,14 +86,14 @@ typedef struct own_job {
     own_fn *fn;
     const char *in[2];
     char *y;
-    int64_t n;
+    int64_t n, chunk;
     size_t bytes[2], bytes_y;                         /* from element to element; 0: it is one for all */
     _Alignas(16) char one[2][STEP * sizeof(int64_t)]; /* that one, STEP times */
 } own_job;
 
 static void own_chunk(void *ctx, int64_t i) {
     const own_job *j = ctx;
-    int64_t at = i * CHUNK, end = nc_min64(j->n, at + CHUNK);
+    int64_t at = i * j->chunk, end = nc_min64(j->n, at + j->chunk);
     for (; at + STEP <= end; at += STEP)
         j->fn(j->bytes[0] ? j->in[0] + (size_t)at * j->bytes[0] : j->one[0],
               j->bytes[1] ? j->in[1] + (size_t)at * j->bytes[1] : j->one[1], j->y + (size_t)at * j->bytes_y);
@@ -127,6 +128,7 @@ bool nck_tile_run_own(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *c
     if (row == NULL || !nc_is_dense(out[0]) || nc_tensor_numel(out[0]) != numel) return false;
     own_job j = {.fn = row->fn, .y = out[0]->data, .n = numel, .bytes_y = nc_dtype_bytes(out[0]->dtype)};
     if (!own_operand(&j, row->turned, a, numel) || !own_operand(&j, !row->turned, b, numel)) return false;
-    nc_parallel(pool, nc_ceil_div(numel, CHUNK), own_chunk, &j);
+    j.chunk = nc_round_up(nc_pool_item(pool, numel, LEAST, CHUNK), STEP);
+    nc_parallel(pool, nc_ceil_div(numel, j.chunk), own_chunk, &j);
     return true;
 }

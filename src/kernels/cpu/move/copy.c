@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { ITEM_BYTES = 1 << 16, TILE = 32, STEP = 32, LINE = 16 }; /* LINE: words of a cache line */
+enum { ITEM_BYTES = 1 << 16, LEAST_BYTES = 1 << 13, TILE = 32, STEP = 32, LINE = 16 }; /* LINE: words of a cache line */
 
 typedef struct copy_job {
     const nck_walk *walk;    /* outer dims; operands: src, dst */
@@ -233,7 +233,9 @@ static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strid
     if (j->rows == 0 || j->row == 0) return;
     j->ss = strides[0][rank - 1];
     j->ds = strides[1][rank - 1];
-    int64_t budget = nc_max64(1, ITEM_BYTES / (j->es * j->col));
+    int64_t element = j->es * j->col, bytes = j->rows * j->row * element;
+    int64_t item = bytes <= ITEM_BYTES ? ITEM_BYTES : nc_pool_item(pool, bytes, LEAST_BYTES, ITEM_BYTES);
+    int64_t budget = nc_max64(1, item / element);
     j->piece = nc_min64(j->row, nc_max64(budget, TILE));
     j->n_pieces = nc_ceil_div(j->row, j->piece);
     j->per_item = nc_max64(1, budget / j->piece);

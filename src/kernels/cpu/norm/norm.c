@@ -11,7 +11,7 @@
 #include <math.h>
 
 /* STEP: inner loops of a fixed length, which compilers turn into vectors. STRIP, ROWS: columns and rows of an item. */
-enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, STEP = 16, STRIP = 512, ROWS = 256 };
+enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, LEAST = 2048, STEP = 16, STRIP = 512, ROWS = 256 };
 
 typedef struct norm_job {
     const nck_norm_args *a;
@@ -27,7 +27,7 @@ void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
     j.table = a->cols <= NCK_NARROW_ROW ? nck_narrow_reduce() : nck_isa_get()->reduce;
     int64_t items = a->rows > 0;
     if (a->rows > ITEM || a->cols >= ITEM || a->rows * a->cols > ITEM) {
-        j.per_item = nc_max64(1, ITEM / (a->cols + 1));
+        j.per_item = nc_max64(1, nc_pool_item(pool, a->rows * a->cols, LEAST, ITEM) / (a->cols + 1));
         items = nc_ceil_div(a->rows, j.per_item);
     }
     nc_parallel(pool, items, a->type == NC_FLOAT ? norm_item_f32 : norm_item_f64, &j);

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 1024, ITEM = 1 << 14, RANGES = 64 };
+enum { CHUNK = 1024, ITEM = 1 << 14, LEAST = 1 << 12, RANGES = 64 };
 
 typedef struct place {
     int64_t at;  /* of the scale */
@@ -141,9 +141,19 @@ static void dequantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
 
 static int64_t linear_count(const nck_linear *a) { return a->outer * a->axis * a->inner; }
 
+static int64_t item_of(const nc_pool *pool, int64_t n) {
+    return nc_round_up(nc_pool_item(pool, n, LEAST, ITEM), CHUNK);
+}
+
+typedef struct linear_job {
+    const nck_linear *a;
+    int64_t n, item; /* elements of all, and of an item */
+} linear_job;
+
 static void quantize_item(void *ctx, int64_t item) {
-    const nck_linear *a = ctx;
-    int64_t i = item * ITEM, end = nc_min64(i + ITEM, linear_count(a));
+    const linear_job *j = ctx;
+    const nck_linear *a = j->a;
+    int64_t i = item * j->item, end = nc_min64(i + j->item, j->n);
     if (a->x_type == NC_FLOAT && a->precision == NC_FLOAT && is_byte(a->y_type)) {
         quantize_bytes(a, i, end);
         return;
@@ -152,8 +162,9 @@ static void quantize_item(void *ctx, int64_t item) {
 }
 
 static void dequantize_item(void *ctx, int64_t item) {
-    const nck_linear *a = ctx;
-    int64_t i = item * ITEM, end = nc_min64(i + ITEM, linear_count(a));
+    const linear_job *j = ctx;
+    const nck_linear *a = j->a;
+    int64_t i = item * j->item, end = nc_min64(i + j->item, j->n);
     if (is_byte(a->x_type) && a->y_type == NC_FLOAT) {
         dequantize_bytes(a, i, end);
         return;
@@ -165,20 +176,20 @@ static void dequantize_item(void *ctx, int64_t item) {
     for (; i < end; i += CHUNK) dequantize_chunk(a, i, nc_min64(CHUNK, end - i));
 }
 
-void nck_quantize(const nck_linear *a, nc_pool *pool) {
-    nck_linear copy = *a;
-    nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), quantize_item, &copy);
+static void run_linear(const nck_linear *a, void (*fn)(void *ctx, int64_t item), nc_pool *pool) {
+    linear_job j = {.a = a, .n = linear_count(a)};
+    j.item = item_of(pool, j.n);
+    nc_parallel(pool, nc_ceil_div(j.n, j.item), fn, &j);
 }
 
-void nck_dequantize(const nck_linear *a, nc_pool *pool) {
-    nck_linear copy = *a;
-    nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), dequantize_item, &copy);
-}
+void nck_quantize(const nck_linear *a, nc_pool *pool) { run_linear(a, quantize_item, pool); }
+
+void nck_dequantize(const nck_linear *a, nc_pool *pool) { run_linear(a, dequantize_item, pool); }
 
 /* ---- sums of codes ---- */
 
 typedef struct add_job {
-    int64_t n;
+    int64_t n, item;
     const uint8_t *a, *b;
     uint8_t *y;
     nck_linear_sum s;
@@ -186,15 +197,16 @@ typedef struct add_job {
 
 static void add_item(void *ctx, int64_t item) {
     const add_job *j = ctx;
-    int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
+    int64_t i = item * j->item, n = nc_min64(j->item, j->n - i);
     nck_isa_get()->linear->add(j->a + i, j->b + i, n, &j->s, j->y + i);
 }
 
 void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                    nck_codes py, nc_pool *pool) {
-    add_job j = {.n = n, .a = a, .b = b, .y = y};
+    pool = nc_pool_for(pool, n);
+    add_job j = {.n = n, .item = item_of(pool, n), .a = a, .b = b, .y = y};
     if (nck_linear_sum_of(type, pa, pb, py, &j.s))
-        nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), add_item, &j);
+        nc_parallel(pool, nc_ceil_div(n, j.item), add_item, &j);
     else
         nck_add_codes_ref(type, n, a, pa, b, pb, y, py);
 }
@@ -202,20 +214,21 @@ void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const 
 /* ---- maps of codes ---- */
 
 typedef struct map_job {
-    int64_t n;
+    int64_t n, item;
     const uint8_t *x, *table;
     uint8_t *y;
 } map_job;
 
 static void map_item(void *ctx, int64_t item) {
     const map_job *j = ctx;
-    int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
+    int64_t i = item * j->item, n = nc_min64(j->item, j->n - i);
     nck_isa_get()->linear->map(j->x + i, n, j->table, j->y + i);
 }
 
 void nck_map_codes(int64_t n, const uint8_t *x, const uint8_t *table, uint8_t *y, nc_pool *pool) {
-    map_job j = {.n = n, .x = x, .table = table, .y = y};
-    nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), map_item, &j);
+    pool = nc_pool_for(pool, n);
+    map_job j = {.n = n, .item = item_of(pool, n), .x = x, .table = table, .y = y};
+    nc_parallel(pool, nc_ceil_div(n, j.item), map_item, &j);
 }
 
 /* ---- ranges ---- */
