@@ -14,6 +14,8 @@
 /* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip and the
  * chunk that comes next, which is asked for meanwhile, they fit the second cache. */
 enum { ITEM_WORK = 1 << 21, CHUNK_WEIGHTS = 128 << 8 };
+/* Elements of the smallest item that copies. */
+enum { LEAST_COPY = 2048 };
 /* Vectors that could be multiplied while threads wait for each other at the end of a loop. */
 enum { LOOP_END = 1 << 14 };
 
@@ -32,6 +34,7 @@ typedef struct conv_blocked_job {
     int own;                 /* copied: most threads that have strips of their own; 0: all share each strip */
     float *strip;            /* of lane 0 */
     int64_t image, oh, ow;   /* copied: the strip at hand */
+    int64_t copied;          /* rows of an item that copies */
 } conv_blocked_job;
 
 int64_t nck_channel_block(void) { return nck_isa_get()->conv->block; }
@@ -151,11 +154,19 @@ static void copied_item(void *ctx, int64_t item) {
     run_strip_item(j, item, j->image, j->oh, j->ow, j->strip);
 }
 
-static void copy_item(void *ctx, int64_t b) {
+static void copy_item(void *ctx, int64_t item) {
     const conv_blocked_job *j = ctx;
-    int64_t depths = j->a->shape.w.out[0];
-    const float *x = j->a->x + j->image / depths * j->x_image;
-    nck_strip_copy(&j->t, x, b, j->image % depths, j->oh, j->ow, j->strip);
+    int64_t depths = j->a->shape.w.out[0], rows = nck_strip_rows(&j->t), parts = nc_ceil_div(rows, j->copied);
+    int64_t row = item % parts * j->copied;
+    nck_strip_place p = {.block = item / parts, .od = j->image % depths, .oh = j->oh, .ow = j->ow};
+    nck_strip_copy(&j->t, j->a->x + j->image / depths * j->x_image, &p, row, nc_min64(rows, row + j->copied), j->strip);
+}
+
+/* Few channels are few blocks: items are rows of them. */
+static void copy_strip(conv_blocked_job *j, nc_pool *pool) {
+    int64_t rows = nck_strip_rows(&j->t), width = j->t.width * j->t.in, block = rows * width;
+    j->copied = nc_max64(1, nc_pool_item(pool, j->t.blocks * block, LEAST_COPY, block) / nc_max64(1, width));
+    nc_parallel(pool, j->t.blocks * nc_ceil_div(rows, j->copied), copy_item, j);
 }
 
 static int64_t n_images(const conv_blocked_job *j) { return j->a->shape.N * j->a->shape.w.out[0]; }
@@ -178,7 +189,7 @@ static void run_copied_strip(conv_blocked_job *j, int64_t strip, nc_pool *pool) 
     j->ow = strip % j->t.n_cols * j->t.cols;
     j->oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
     j->image = strip / j->t.n_cols / j->t.n_rows;
-    nc_parallel(pool, j->t.blocks, copy_item, j);
+    copy_strip(j, pool);
     nc_parallel(pool, items_of_strip(j), copied_item, j);
 }
 

@@ -166,28 +166,42 @@ static void copy_row(const nck_strips *t, const float *row, int64_t from, float 
     memset(dst + high * in, 0, (size_t)((t->width - high) * in) * sizeof *dst);
 }
 
-/* plane: of one block and depth; NULL: all zero. Returns the end of the copy. */
-static float *copy_plane(const nck_strips *t, const float *plane, int64_t oh, int64_t ow, float *dst) {
-    const nck_window *w = &t->w;
-    int64_t row_elements = t->width * t->in;
-    for (int64_t a = 0; a < t->phases_h; a++)
-        for (int64_t q = 0; q < t->phases_w; q++)
-            for (int64_t r = 0; r < t->height; r++, dst += row_elements) {
-                int64_t ih = (oh + r) * w->stride[1] + (t->by_row ? a * w->dil[1] : a) - w->pad[1];
-                int64_t iw = ow * w->stride[2] + (t->flat ? q * w->dil[2] : q) - w->pad[2];
-                bool inside = plane && ih >= 0 && ih < w->in[1];
-                copy_row(t, inside ? plane + ih * w->in[2] * t->in : NULL, iw, dst);
-            }
-    return dst;
+/* A row of a block's copy: of which depth, group of rows and group of columns, and the row in there. */
+typedef struct strip_row {
+    int64_t depth, down, right, r;
+} strip_row;
+
+static strip_row strip_row_at(const nck_strips *t, int64_t row) {
+    int64_t group = row / t->height;
+    return (strip_row){.depth = group / t->phases_w / t->phases_h,
+                       .down = group / t->phases_w % t->phases_h,
+                       .right = group % t->phases_w,
+                       .r = row % t->height};
 }
 
-void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t od, int64_t oh, int64_t ow, float *strip) {
+static void strip_row_next(const nck_strips *t, strip_row *at) {
+    if (++at->r < t->height) return;
+    at->r = 0;
+    if (++at->right < t->phases_w) return;
+    at->right = 0;
+    if (++at->down < t->phases_h) return;
+    at->down = 0;
+    at->depth++;
+}
+
+int64_t nck_strip_rows(const nck_strips *t) { return t->w.k[0] * t->phases_h * t->phases_w * t->height; }
+
+void nck_strip_copy(const nck_strips *t, const float *x, const nck_strip_place *p, int64_t row, int64_t end,
+                    float *strip) {
     const nck_window *w = &t->w;
-    int64_t plane = w->in[1] * w->in[2] * t->in;
-    float *dst = strip + b * nck_strip_block(t);
-    for (int64_t i = 0; i < w->k[0]; i++) {
-        int64_t id = od * w->stride[0] - w->pad[0] + i * w->dil[0];
-        bool inside = id >= 0 && id < w->in[0];
-        dst = copy_plane(t, inside ? x + (b * w->in[0] + id) * plane : NULL, oh, ow, dst);
+    int64_t row_elements = t->width * t->in, x_row = w->in[2] * t->in;
+    float *dst = strip + p->block * nck_strip_block(t) + row * row_elements;
+    strip_row at = strip_row_at(t, row);
+    for (; row < end; row++, strip_row_next(t, &at), dst += row_elements) {
+        int64_t id = p->od * w->stride[0] - w->pad[0] + at.depth * w->dil[0];
+        int64_t ih = (p->oh + at.r) * w->stride[1] + (t->by_row ? at.down * w->dil[1] : at.down) - w->pad[1];
+        int64_t iw = p->ow * w->stride[2] + (t->flat ? at.right * w->dil[2] : at.right) - w->pad[2];
+        bool inside = id >= 0 && id < w->in[0] && ih >= 0 && ih < w->in[1];
+        copy_row(t, inside ? x + ((p->block * w->in[0] + id) * w->in[1] + ih) * x_row : NULL, iw, dst);
     }
 }

@@ -42,8 +42,13 @@ int64_t nck_strip_room(const nck_conv_shape *s, bool planes, int64_t block);
 int64_t nck_strip_block(const nck_strips *t);
 /* taps (k[0] * k[1] * k[2]): where each tap of the first pixel of a strip lies, in elements. */
 void nck_strip_taps(const nck_strips *t, int64_t *taps);
-/* Copies block `b` of x (its first element of the N) for the strip at depth `od` from row `oh`, column `ow` on into its
- * place. */
-void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t od, int64_t oh, int64_t ow, float *strip);
+/* Block `block` of the strip at depth `od` from row `oh`, column `ow` on. */
+typedef struct nck_strip_place {
+    int64_t block, od, oh, ow;
+} nck_strip_place;
+int64_t nck_strip_rows(const nck_strips *t); /* of the copy of a block */
+/* Copies rows [row, end) of a block of x (x: the first element of the N) into their places. */
+void nck_strip_copy(const nck_strips *t, const float *x, const nck_strip_place *p, int64_t row, int64_t end,
+                    float *strip);
 
 #endif
