@@ -308,13 +308,10 @@ TEST(batch_normalization_becomes_a_product_and_a_sum) {
         "Add(Mul_11_out, BatchNormalization_5_shift)\n  y = Relu(z)\n}\n");
     static const char *const rows[] = {
         /* statistics of the batch, or such that change */
-        "<const float[2] s = {1, 2}> { float[n,2,h] d, float[2] e, float[2] f = BatchNormalization<training_mode = "
-        "1>(x, "
-        "s, s, s, s) }",
+        "<const float[2] s = {1, 2}> { float[n,2,h] d, e, f = BatchNormalization<training_mode = 1>(x, s, s, s, s) }",
         "<const float[2] s = {1, 2}, var float[2] m = {1, 2}> { float[n,2,h] d = BatchNormalization(x, s, s, m, s) }",
         /* scales of other types, and those that would leave a number's range */
-        "<const float[2] s = {1, 2}, const double[2] t = {1, 2}> { float[n,2,h] d = BatchNormalization(x, s, s, t, t) "
-        "}",
+        "<const float[2] s = {1, 2}, const double[2] t = {1, 2}> { d = BatchNormalization(x, s, s, t, t) }",
         "<const float[2] s = {1, 1e30}> { float[n,2,h] d = BatchNormalization(x, s, s, s, s) }",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
