@@ -3,9 +3,10 @@
  * A call claims one of a few slots, publishes its job there, works on it, closes it to newcomers and waits until the
  * helpers inside have left. A helper says in a word of its own which slot it is inside of, then looks again whether the
  * slot is open; the caller closes the slot, then reads those words (all sequentially consistent): either the helper
- * sees that it came too late or the caller sees the helper. So joining and leaving write no line that others write,
- * which with many threads would cost more than a small job. Lock and conditions are only for going to sleep and waking.
- * Slots belong to the pool, so a late helper never touches a caller's stack.
+ * sees that it came too late or the caller sees the helper. So joining and leaving write no line that others write (but
+ * for tickets, where not all threads may take part), which with many would cost more than a small job. Lock and
+ * conditions are only for going to sleep and waking. Slots belong to the pool, so a late helper never touches a
+ * caller's stack.
  *
  * Items are dealt from ranges, as many as there are threads: every thread begins with the range that was its own in the
  * calls before, so that what an item reads and what items of the next call find at the same place (weights of some

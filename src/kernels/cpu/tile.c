@@ -1,4 +1,4 @@
-/* cpu/tile.c: runs a tile program: checks it, cuts the elements into fixed chunks for the pool, and for each tile
+/* cpu/tile.c: runs a tile program: checks it, cuts the elements into chunks for the pool, and for each tile
  * loads the inputs, calls one lane function per operation and stores the outputs. Knows no formula and no vector
  * instruction.
  *
@@ -414,6 +414,7 @@ void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const
     int64_t numel = nc_tensor_numel(out[0]);
     if (numel == 0 || nck_tile_run_small(p, in, out, numel) || nck_tile_run_own(p, in, out, numel, pool)) return;
     job_init(&j, p, in, out);
+    pool = nc_pool_for(pool, j.numel);
     j.chunk = nc_round_up(nc_pool_item(pool, j.numel, LEAST_CHUNK, CHUNK), LEAST_TILE);
     nc_parallel(pool, nc_ceil_div(j.numel, j.chunk), tile_run_chunk, &j);
 }

@@ -128,6 +128,7 @@ bool nck_tile_run_own(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *c
     if (row == NULL || !nc_is_dense(out[0]) || nc_tensor_numel(out[0]) != numel) return false;
     own_job j = {.fn = row->fn, .y = out[0]->data, .n = numel, .bytes_y = nc_dtype_bytes(out[0]->dtype)};
     if (!own_operand(&j, row->turned, a, numel) || !own_operand(&j, !row->turned, b, numel)) return false;
+    pool = nc_pool_for(pool, numel / 2);
     j.chunk = nc_round_up(nc_pool_item(pool, numel, LEAST, CHUNK), STEP);
     nc_parallel(pool, nc_ceil_div(numel, j.chunk), own_chunk, &j);
     return true;

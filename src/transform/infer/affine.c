@@ -4,6 +4,7 @@
 #include "ops/norm/batch.h"
 #include "transform/rewrite.h"
 
+#include <float.h>
 #include <math.h>
 
 nc_code nc_affine_init(nc_work *w, int64_t channels, nc_affine *a) {
@@ -36,10 +37,10 @@ bool nc_affine_of_batch(const nc_node *n, int64_t channels, nc_affine *a) {
     return true;
 }
 
-bool nc_affine_is_tame(const nc_affine *a, int64_t channels) {
+bool nc_affine_is_tame(const nc_affine *a, nc_dtype t, int64_t channels) {
     for (int64_t c = 0; c < channels; c++) {
-        double s = fabs(a->scale[c]);
-        if (!isfinite(a->shift[c]) || !(s == 0 || (s > 1e-12 && s < 1e12))) return false;
+        double s = fabs(a->scale[c]), most = t == NC_DOUBLE ? DBL_MAX : FLT_MAX;
+        if (!(fabs(a->shift[c]) <= most) || !(s == 0 || (s > 1e-12 && s < 1e12))) return false;
     }
     return true;
 }
@@ -49,6 +50,6 @@ const nc_literal *nc_affine_literal(nc_work *w, nc_model *m, nc_dtype t, int ran
     float *narrow = nc_arena_array(&w->scratch, (size_t)channels, sizeof *narrow);
     if (narrow == NULL) return NULL;
     for (int i = 1; i < rank; i++) dims[i] = 1;
-    for (int64_t c = 0; c < channels; c++) narrow[c] = (float)v[c];
+    for (int64_t c = 0; t != NC_DOUBLE && c < channels; c++) narrow[c] = (float)v[c];
     return nc_edit_literal(m, t, rank, dims, t == NC_DOUBLE ? (const void *)v : narrow);
 }

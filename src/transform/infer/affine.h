@@ -19,8 +19,8 @@ double nc_affine_number(const nc_value *v, int64_t c); /* one for all, or one pe
 
 /* BatchNormalization with constant running statistics; false: it is none of so many channels. */
 bool nc_affine_of_batch(const nc_node *n, int64_t channels, nc_affine *a);
-/* No factor is far from 1, or none at all (x / 0): it would take numbers out of their range. */
-bool nc_affine_is_tame(const nc_affine *a, int64_t channels);
+/* No factor is far from 1, or none at all (x / 0), and sums are numbers of that type: it would leave their range. */
+bool nc_affine_is_tame(const nc_affine *a, nc_dtype t, int64_t channels);
 
 /* `channels` numbers, each rounded once, with dims of 1 behind them up to that rank; NULL: out of memory. */
 const nc_literal *nc_affine_literal(nc_work *w, nc_model *m, nc_dtype t, int rank, int64_t channels, const double *v);

@@ -313,6 +313,8 @@ TEST(batch_normalization_becomes_a_product_and_a_sum) {
         /* scales of other types, and those that would leave a number's range */
         "<const float[2] s = {1, 2}, const double[2] t = {1, 2}> { d = BatchNormalization(x, s, s, t, t) }",
         "<const float[2] s = {1, 1e30}> { float[n,2,h] d = BatchNormalization(x, s, s, s, s) }",
+        /* a mean that is taken away first, or its bits are lost */
+        "<const float[2] s = {1, 2}, const float[2] m = {1, 1e5}> { d = BatchNormalization(x, s, s, m, s) }",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         LEAVES("<opset: \"\" 17> g (float[n,2,h] x) => (d)", rows[i], "scales dead_code", 3, 1);

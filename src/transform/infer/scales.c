@@ -5,7 +5,12 @@
 #include "transform/rewrite.h"
 #include "transform/transform.h"
 
-enum { BROADCASTS = 7 }; /* the first opset whose Add and Mul have no attributes */
+#include <math.h>
+
+enum {
+    BROADCASTS = 7, /* the first opset whose Add and Mul have no attributes */
+    FAR = 256       /* a mean so many deviations away costs 8 of 24 bits where it is not taken away first */
+};
 
 /* The channels of what n normalizes; 0: it stays as it is. */
 static int64_t channels_of(const nc_node *n) {
@@ -16,6 +21,15 @@ static int64_t channels_of(const nc_node *n) {
     for (int i = 1; i < 5; i++)
         if (!nc_affine_may_use(n->in[i]) || n->in[i]->lit->dtype != x->type->elem) return 0;
     return C;
+}
+
+/* Is a mean far from 0, beside what comes out? */
+static bool is_far(const nc_node *n, const nc_affine *a, int64_t channels) {
+    for (int64_t c = 0; c < channels; c++) {
+        double out = fabs(nc_affine_number(n->in[1], c)) + fabs(nc_affine_number(n->in[2], c));
+        if (fabs(nc_affine_number(n->in[3], c) * a->scale[c]) > FAR * out) return true;
+    }
+    return false;
 }
 
 static nc_value *constant(nc_work *w, const nc_node *n, const char *what, int64_t channels, const double *v) {
@@ -30,7 +44,8 @@ static nc_code take_apart(nc_work *w, nc_node *n, int *n_changes) {
     int64_t C = channels_of(n);
     if (C <= 0 || nc_model_opset(n->graph->model, "") < BROADCASTS) return NC_OK;
     NC_TRY(nc_affine_init(w, C, &a));
-    if (!nc_affine_of_batch(n, C, &a) || !nc_affine_is_tame(&a, C)) return NC_OK;
+    if (!nc_affine_of_batch(n, C, &a) || !nc_affine_is_tame(&a, n->in[0]->type->elem, C) || is_far(n, &a, C))
+        return NC_OK;
     nc_value *in[] = {n->in[0], constant(w, n, "scale", C, a.scale)}, *shift = constant(w, n, "shift", C, a.shift);
     NC_NEED(w, in[1]);
     NC_NEED(w, shift);

@@ -169,7 +169,7 @@ static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
         return NC_OK;
     NC_TRY(nc_affine_init(w, l.channels, &a));
     if (batch ? i != 0 || !nc_affine_of_batch(n, l.channels, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
-    if (!nc_affine_is_tame(&a, l.channels)) return NC_OK;
+    if (!nc_affine_is_tame(&a, l.node->in[1]->lit->dtype, l.channels)) return NC_OK;
     if (a.scales) NC_TRY(scale_weights(w, &l, &a));
     NC_TRY(bias ? shift_bias(w, &l, &a) : shift_rows(w, &l, &a));
     nc_rewrite_skip(n, n->in[i]);

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* A strip's points fit the second cache of the one thread that works, or lie in what threads share. Weights are read
- * once for each chunk, so a chunk is two register tiles of AVX-512, and half of one at least. */
+ * once for each chunk (where items are no points), so a chunk is two register tiles of AVX-512, and half of one at
+ * least. */
 enum {
     STRIP_BYTES = 400 << 10,
     SHARED_BYTES = 2 << 20,
@@ -20,8 +21,8 @@ enum {
     CHUNK = 28,
     MIN_CHUNK = 7,
     MIN_OWN = 21,       /* tiles */
-    GROUP = 8,          /* tiles of an item that transforms inputs */
-    LANES = 16,         /* most threads that sum */
+    GROUP = 8,          /* tiles of an item that transforms inputs, or sums of points */
+    LANES = 16,         /* most threads that sum chunks */
     WEIGHTS = 10,       /* tiles that take as long as their weights take to pass by */
     SUM_PASS = 20,      /* vectors multiplied while one of sums passes from thread to thread */
     LOOP_END = 1 << 14, /* and while threads wait for each other */

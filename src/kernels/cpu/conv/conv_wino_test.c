@@ -180,6 +180,26 @@ TEST(wino_work_is_shared_evenly) {
         }
 }
 
+/* Several strips, of which the last is shorter: the bits of one thread, which goes by chunks. */
+TEST(wino_points_have_the_bits_of_chunks) {
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        wino_case c;
+        conv_2d s = {1, 512, 26, 26, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+        nc_pool *pool = nc_pool_create(16);
+        bool made = make_case(&c, s, false) && pool && run_case(&c, NCK_CONV_WINO, NULL);
+        nck_wino_cut cut = nck_conv_wino_cut(&c.shape, nck_channel_block(), 16);
+        CHECK(cut.by_points && cut.n_strips > 1 && cut.tiles % cut.strip != 0);
+        float *alone = c.y;
+        c.y = nc_alloc((size_t)c.ny * sizeof(float));
+        CHECK(made && c.y && run_case(&c, NCK_CONV_WINO, pool));
+        CHECK(made && c.y && memcmp(alone, c.y, (size_t)c.ny * sizeof(float)) == 0);
+        nc_free(alone), nc_pool_destroy(pool);
+        free_case(&c);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 /* Few tiles for many weights, many threads: each point's weights pass by once. */
 TEST(wino_goes_by_points_where_chunks_would_read_all_weights) {
     static const int64_t layers[][3] = {{64, 56, false}, {128, 28, true}, {256, 14, true}};

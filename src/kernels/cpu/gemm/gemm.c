@@ -33,7 +33,7 @@ enum {
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     LINE_WORK = 1 << 14, /* and for each of few rows, which have as many weights to read */
     ITEMS = 4,           /* for each thread */
-    PACK_PANELS = 8,     /* panels of a packing item, or fewer; half as many of columns, which share lines */
+    PACK_PANELS = 8,     /* panels of a packing item, or fewer; half as many at least where they may share lines */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     FEW = 4,             /* a product with so many times fewer columns than a panel has is turned, where it has */
@@ -41,8 +41,8 @@ enum {
     LINE = 64,           /* bytes of the cache */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
-    FAR = 1 << 21,            /* bytes of a C, or of one row's B, that is not in the cache when it is needed */
-    SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
+    FAR = 1 << 21,             /* bytes of a C, or of one row's B, that is not in the cache when it is needed */
+    SMALL_WORK = 4096,         /* multiply-adds of a product that is neither packed nor blocked */
     ALONE_WORK = 4 * NC_ALONE, /* and of one that wakes no thread */
     ALONE_LINE = 2 * NC_ALONE  /* the same of one row */
 };
@@ -401,7 +401,7 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
     r->tile_packs_a = r->n_column_tiles == 1;
     r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, &r->f);
     int64_t packed = (r->tile_packs_a ? 0 : r->row_panels) + (pack_b ? r->panels : 0);
-    r->pack_panels = nc_pool_item(pool, packed, r->g->a_cs == 1 ? 1 : PACK_PANELS / 2, PACK_PANELS);
+    r->pack_panels = nc_pool_item(pool, packed, r->g->a_cs == 1 && !pack_b ? 1 : PACK_PANELS / 2, PACK_PANELS);
     r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, r->pack_panels);
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, r->pack_panels) : 0), gemm_pack_item, r);
     nc_parallel_upto(pool, r->tile_packs_b ? r->lanes : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);

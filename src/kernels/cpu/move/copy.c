@@ -2,7 +2,8 @@
  *
  * Dims that both sides step through as one are merged first. What is left is one of: a single dense run (memcpy in
  * pieces), dense rows (memcpy each), a transpose (dst rows dense, src dense along another dim: square tiles, so that
- * both sides use whole cache lines), or rows with any strides. Items are runs of rows of about ITEM_BYTES. */
+ * both sides use whole cache lines), or rows with any strides. Items are runs of rows of about ITEM_BYTES, or less
+ * where there are many threads. */
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
@@ -236,6 +237,7 @@ static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strid
     int64_t element = j->es * j->col, bytes = j->rows * j->row * element;
     int64_t item = bytes <= ITEM_BYTES ? ITEM_BYTES : nc_pool_item(pool, bytes, LEAST_BYTES, ITEM_BYTES);
     int64_t budget = nc_max64(1, item / element);
+    if (budget > TILE) budget -= budget % LINE;
     j->piece = nc_min64(j->row, nc_max64(budget, TILE));
     j->n_pieces = nc_ceil_div(j->row, j->piece);
     j->per_item = nc_max64(1, budget / j->piece);

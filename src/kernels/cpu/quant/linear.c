@@ -1,5 +1,5 @@
-/* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, the same for
- * any number of threads and at whole bytes of packed data. Between f32 and 8-bit integers runs of a chunk go to
+/* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, at whole
+ * bytes of packed data; no element depends on where. Between f32 and 8-bit integers runs of a chunk go to
  * linear.simd.c, int32 to f32 has a loop here; everything else goes through doubles. */
 #include "kernels/cpu/quant/linear.h"
 
@@ -178,6 +178,7 @@ static void dequantize_item(void *ctx, int64_t item) {
 
 static void run_linear(const nck_linear *a, void (*fn)(void *ctx, int64_t item), nc_pool *pool) {
     linear_job j = {.a = a, .n = linear_count(a)};
+    pool = nc_pool_for(pool, j.n);
     j.item = item_of(pool, j.n);
     nc_parallel(pool, nc_ceil_div(j.n, j.item), fn, &j);
 }

@@ -135,7 +135,7 @@ static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, 
                       int64_t H, nck_rnn_form form, char *at) {
     char *start = at;
     int64_t G = nck_rnn_gates(kind), es = (int64_t)nc_dtype_bytes(type);
-    int64_t gates_rs = G * H + GAP, state_rs = form == NCK_RNN_CODES ? H : H + GAP;
+    int64_t gates_rs = G * H + GAP, state_rs = form == NCK_RNN_CODES ? H : H + GAP; /* codes: dense */
     size_t gate_row = (size_t)(gates_rs * es), state = (size_t)(B * state_rs * es);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j->dir[d];
