@@ -11,6 +11,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 from table import print_table
 
@@ -20,8 +21,8 @@ ARCHITECTURES = {"aarch64-cross": ("qemu-aarch64", "/usr/aarch64-linux-gnu"),
                  "x86-64-cross": ("qemu-x86_64", "/usr/x86_64-linux-gnu")}
 
 
-def plugin():
-    made = ROOT / "build" / "emulated.so"
+def plugin(folder):
+    made = pathlib.Path(folder) / "emulated.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, HERE / "emulated.c"], check=True)
     return made
 
@@ -50,12 +51,14 @@ def main():
     parser.add_argument("--cpu", default="max", help="qemu's name of the processor (default max)")
     options = parser.parse_args()
     builds = [options.build.resolve(), *([options.other.resolve()] if options.other else [])]
-    counter, rows, ratios = plugin(), [], []
-    for model in options.models:
-        print(f"[emulated] {model.stem}", file=sys.stderr, flush=True)
-        counts = [of_a_run(b, options.cpu, counter, model) for b in builds]
-        ratios.append(counts[0] / counts[-1])
-        rows.append([model.stem, *(n / 1e6 for n in counts), ratios[-1]])
+    rows, ratios = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        counter = plugin(folder)
+        for model in options.models:
+            print(f"[emulated] {model.stem}", file=sys.stderr, flush=True)
+            counts = [of_a_run(b, options.cpu, counter, model) for b in builds]
+            ratios.append(counts[0] / counts[-1])
+            rows.append([model.stem, *(n / 1e6 for n in counts), ratios[-1]])
     rows.append(["geometric mean", *(None for _ in builds), math.exp(sum(map(math.log, ratios)) / len(ratios))])
     print_table(f"Millions of instructions of a run, {builds[0].name}, {options.cpu}",
                 ["", "this build", *(["other"] if options.other else []), "ratio"], rows)
