@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,20 @@ def plugin(folder):
     made = pathlib.Path(folder) / "emulated.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, HERE / "emulated.c"], check=True)
     return made
+
+
+def check(builds, models):
+    """Ends with a word on what to do where something is missing."""
+    for build in builds:
+        if build.name not in ARCHITECTURES:
+            sys.exit(f"{build}: not a build of another architecture; there are {', '.join(ARCHITECTURES)}")
+        if not (build / "nacre").exists():
+            sys.exit(f"{build}: no command `nacre` there; `cmake --preset {build.name} && cmake --build {build}` makes it")
+        if not shutil.which(ARCHITECTURES[build.name][0]):
+            sys.exit(f"{ARCHITECTURES[build.name][0]} is not installed (Debian: qemu-user)")
+    for model in models:
+        if not model.exists():
+            sys.exit(f"{model}: no such file")
 
 
 def counted(build, cpu, counter, model, runs):
@@ -51,6 +66,7 @@ def main():
     parser.add_argument("--cpu", default="max", help="qemu's name of the processor (default max)")
     options = parser.parse_args()
     builds = [options.build.resolve(), *([options.other.resolve()] if options.other else [])]
+    check(builds, options.models)
     rows, ratios = [], []
     with tempfile.TemporaryDirectory() as folder:
         counter = plugin(folder)

@@ -64,8 +64,7 @@ typedef struct worker {
 
 struct nc_pool {
     slot slots[N_SLOTS];
-    _Alignas(CACHE_LINE)
-        atomic_uint epoch; /* advances with every job and when the pool stops; idle workers look at it */
+    _Alignas(CACHE_LINE) atomic_uint epoch; /* advances with every job and when the pool stops */
     _Alignas(CACHE_LINE) atomic_uint_least64_t n_posts;
     _Alignas(CACHE_LINE) atomic_int n_asleep;
     atomic_bool started, stop;

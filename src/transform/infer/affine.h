@@ -5,6 +5,8 @@
 #include "ir/card.h"
 #include "ir/edit.h"
 
+enum { NC_AFFINE_OPSET = 7 }; /* the first whose Add and Mul broadcast without attributes */
+
 typedef struct nc_affine {
     double *scale, *shift; /* per channel */
     bool scales;           /* not every scale is 1 */

@@ -7,10 +7,7 @@
 
 #include <math.h>
 
-enum {
-    BROADCASTS = 7, /* the first opset whose Add and Mul have no attributes */
-    FAR = 256       /* a mean so many deviations away costs 8 of 24 bits where it is not taken away first */
-};
+enum { FAR = 256 }; /* a mean so many deviations away costs 8 of 24 bits where it is not taken away first */
 
 /* The channels of what n normalizes; 0: it stays as it is. */
 static int64_t channels_of(const nc_node *n) {
@@ -42,7 +39,7 @@ static nc_value *constant(nc_work *w, const nc_node *n, const char *what, int64_
 static nc_code take_apart(nc_work *w, nc_node *n, int *n_changes) {
     nc_affine a;
     int64_t C = channels_of(n);
-    if (C <= 0 || nc_model_opset(n->graph->model, "") < BROADCASTS) return NC_OK;
+    if (C <= 0 || nc_model_opset(n->graph->model, "") < NC_AFFINE_OPSET) return NC_OK;
     NC_TRY(nc_affine_init(w, C, &a));
     if (!nc_affine_of_batch(n, C, &a) || !nc_affine_is_tame(&a, n->in[0]->type->elem, C) || is_far(n, &a, C))
         return NC_OK;

@@ -14,8 +14,6 @@ typedef struct linear {
     int64_t channels, outer, inner;
 } linear;
 
-enum { ADD_BROADCASTS = 7 }; /* the first opset whose Add has no attributes */
-
 static bool bias_fits(const nc_node *p, int64_t channels) {
     const nc_value *b = p->n_in > 2 ? p->in[2] : NULL;
     return b == NULL || (nc_affine_may_use(b) && b->lit->n == channels && b->lit->rank > 0 &&
@@ -156,7 +154,7 @@ static bool find_rows(const nc_value *v, linear *l) {
         return false;
     const int64_t *dims = p->in[1]->lit->dims;
     *l = (linear){.node = p, .channels = dims[1], .outer = dims[0], .inner = 1};
-    return last_dim(v) != NULL && dims[0] > 0 && dims[1] > 0 && nc_model_opset(p->graph->model, "") >= ADD_BROADCASTS;
+    return last_dim(v) != NULL && dims[0] > 0 && dims[1] > 0 && nc_model_opset(p->graph->model, "") >= NC_AFFINE_OPSET;
 }
 
 static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {

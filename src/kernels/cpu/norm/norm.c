@@ -10,7 +10,8 @@
 
 #include <math.h>
 
-/* STEP: inner loops of a fixed length, which compilers turn into vectors. STRIP, ROWS: columns and rows of an item. */
+/* STEP: inner loops of a fixed length, which compilers turn into vectors. ITEM, LEAST: elements of an item
+ * of rows, and of the smallest; STRIP, ROWS: columns and rows of one by columns. */
 enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, LEAST = 2048, STEP = 16, STRIP = 512, ROWS = 256 };
 
 typedef struct norm_job {
