@@ -34,7 +34,7 @@ def check(builds, models):
         if build.name not in ARCHITECTURES:
             sys.exit(f"{build}: not a build of another architecture; there are {', '.join(ARCHITECTURES)}")
         if not (build / "nacre").exists():
-            sys.exit(f"{build}: no command `nacre` there; `cmake --preset {build.name} && cmake --build {build}` makes it")
+            sys.exit(f"{build}: no `nacre` there: cmake --preset {build.name} && cmake --build build/{build.name}")
         if not shutil.which(ARCHITECTURES[build.name][0]):
             sys.exit(f"{ARCHITECTURES[build.name][0]} is not installed (Debian: qemu-user)")
     for model in models:

@@ -67,7 +67,8 @@ static nc_code row_numbers(nc_work *w, nc_node *before, nc_value *x, int64_t n, 
     nc_value *clip[3] = {NULL, nc_edit_const_scalar(g, NULL, x->type->elem, -1),
                          nc_edit_const_scalar(g, NULL, x->type->elem, (double)n)};
     *out = NULL;
-    if (t == NULL || squeeze[1] == NULL || clip[1] == NULL || clip[2] == NULL) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    if (t == NULL || squeeze[1] == NULL || clip[1] == NULL || clip[2] == NULL)
+        NC_FAIL(w, NC_E_MEMORY, "out of memory");
     NC_TRY(nc_rewrite_insert(w, before, "Squeeze", squeeze, 2, NULL, 0, t, &flat));
     if (flat == NULL) return NC_OK;
     clip[0] = flat;
