@@ -63,6 +63,7 @@ void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 /* The packed form belongs to the ISA in use; it is not a file format. Columns of floats and doubles from j on, a
  * multiple of nck_gemm_columns, begin with its element j * K. */
 int64_t nck_gemm_columns(nc_dtype type);
+enum { NCK_GEMM_SIDE = 4 }; /* so many times those columns are multiplied side by side where there is one row */
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);
 

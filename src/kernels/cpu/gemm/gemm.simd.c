@@ -53,7 +53,7 @@ enum { MR = 4, NV = 2 };
 #else
 #define LINE_AHEAD 4096
 #endif
-enum { LINE_PANELS = 4 };
+enum { LINE_PANELS = NCK_GEMM_SIDE };
 /* Terms from a packed row to one that is asked for: callers come back to the same columns so much later. */
 enum { AHEAD = 8 };
 _Static_assert(NV *V_LEN_f32 <= NCK_GEMM_WIDEST && (int)MR <= NCK_GEMM_WIDEST, "a panel fits");

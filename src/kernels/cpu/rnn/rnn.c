@@ -25,6 +25,9 @@ enum {
     ITEM_WORK = 1 << 14, /* multiply-adds of the shortest item of a shared step */
     STEP_END = 17000,    /* those of one row while threads wait for each other, */
     STEP_THREAD = 1500,  /* and more of them for each thread */
+    FAR = 3 << 18,       /* bytes of recurrent weights that a second cache may not hold beside the rest, */
+    FEW = 2,             /* rows that wait for them, */
+    PARTS = 4,           /* and the parts whose order turns then */
     GAP = 16 /* elements between rows of gates and of states: those of whole pages push each other out of the cache */
 };
 
@@ -33,6 +36,7 @@ typedef struct layer {
     int64_t G, es;
     bool apart;        /* gates are packed one by one */
     bool late_bias;    /* biases are added with the state's product: of one row it goes through the gates anyway */
+    bool backwards;    /* this step reads weights from the last on, see add_product */
     int64_t b0, rows;  /* the rows at hand */
     int64_t u0, units; /* and the hidden units */
     int64_t gates_rs;  /* elements from a row of gates to the next */
@@ -303,19 +307,36 @@ static void add_codes(const layer *l) {
                            l->gemm, NULL);
 }
 
-/* The units at hand of gates [first, first + n) += s (B,H) times their weights, and the biases. */
+/* n columns of the gates, from column `from` on, += s (B,H) times their weights, and the biases. */
+static void add_columns(layer *l, const char *s, const char *packed, int64_t from, int64_t n) {
+    multiply(l, s, packed, n, l->gates + from * l->es, l->gates_rs, 1, l->late_bias ? l->bias + from * l->es : NULL);
+}
+
+/* Where part i of n columns begins. */
+static int64_t part_at(const layer *l, int64_t n, int i) {
+    int64_t whole = NCK_GEMM_SIDE * nck_gemm_columns(l->a->type);
+    return i == PARTS ? n : n * i / PARTS / whole * whole;
+}
+
+/* The units at hand of gates [first, first + n) += s (B,H) times their weights, and the biases. Every other step begins
+ * with the weights that the step before ended with, which are nearest: were they read in the same order in every step,
+ * a cache that is a little too small would hold none of them until they are needed. */
 static void add_product(layer *l, const char *s, int64_t first, int64_t n) {
     int64_t H = l->a->H;
-    const char *bias = l->late_bias ? l->bias : NULL;
     bool joined = !l->apart || (l->units == H && nothing_between(l));
-    if (joined) {
-        multiply(l, s, packed_gate(l, first), n * H, l->gates + first * H * l->es, l->gates_rs, 1,
-                 bias ? bias + first * H * l->es : NULL);
-        return;
+    if (joined && !l->backwards) {
+        add_columns(l, s, packed_gate(l, first), first * H, n * H);
+    } else if (joined) {
+        for (int i = PARTS - 1; i >= 0; i--) {
+            int64_t from = part_at(l, n * H, i), end = part_at(l, n * H, i + 1);
+            add_columns(l, s, packed_gate(l, first) + from * H * l->es, first * H + from, end - from);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t g = l->backwards ? first + n - 1 - i : first + i;
+            add_columns(l, s, packed_gate(l, g) + l->u0 * H * l->es, g * H + l->u0, l->units);
+        }
     }
-    for (int64_t g = first; g < first + n; g++)
-        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es, l->gates_rs,
-                 1, bias ? bias + (g * H + l->u0) * l->es : NULL);
 }
 
 /* The rows and units at hand, rows row_stride apart; 0: one for all. */
@@ -433,8 +454,9 @@ static void last_states(layer *l) {
 
 /* ---- items ---- */
 
-/* Where step s reads and writes. */
+/* Where step s reads and writes, and in which order. */
 static void turn_to(layer *l, int64_t s) {
+    l->backwards = s % 2 != 0 && l->rows <= FEW && l->G * l->a->H * l->a->H * l->es > FAR;
     l->h = l->state[s % 2], l->h_new = l->state[(s + 1) % 2];
     l->c = l->cell[s % 2], l->c_new = l->cell[(s + 1) % 2];
     if (gates_lie_there(l->a)) l->gates = l->xw + time_of(l->a, s, 0) * l->a->B * l->gates_rs * l->es;

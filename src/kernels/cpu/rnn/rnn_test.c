@@ -295,3 +295,32 @@ TEST(rnn_kernel_cuts_keep_bits) {
         }
     nc_pool_destroy(pool);
 }
+
+/* Large weights are read from the last on in every other step: the bits of steps that each begin a layer of their own,
+ * on panels that gates share and on gates apart. */
+TEST(rnn_kernel_order_keeps_bits) {
+    static const int64_t sizes[][4] = {{5, 1, 3, 256}, {5, 2, 3, 256}, {4, 1, 3, 257}, {4, 2, 3, 512}};
+    for (int kind = NCK_GRU; kind <= NCK_LSTM; kind++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            const int64_t *s = sizes[i], one[4] = {1, s[1], s[2], s[3]}, BH = s[1] * s[3];
+            pair p = {0};
+            float *c = nc_alloc_zero(2, (size_t)BH * sizeof *c);
+            if (pair_init(&p, (nck_rnn_kind)kind, s) && c != NULL) {
+                nck_rnn_args all = pair_direction(&p, s, 0, true, 0), step = pair_direction(&p, one, 0, true, 1);
+                all.y_c = kind == NCK_LSTM ? c : NULL, all.kept = step.kept = NULL;
+                nck_rnn(&all, 1, nc_align64_pointer(p.workspace), NULL);
+                step.y_h = p.y_h + 2 * BH, step.y_c = kind == NCK_LSTM ? c + BH : NULL;
+                for (int64_t t = 0; t < s[0]; t++) {
+                    nck_rnn(&step, 1, nc_align64_pointer(p.workspace), NULL);
+                    step.h0 = step.y_h, step.c0 = step.y_c;
+                    step.x = (const float *)step.x + s[1] * s[2];
+                }
+                CHECK(memcmp(p.y_h, step.y_h, (size_t)BH * sizeof *c) == 0);
+                CHECK(memcmp(c, c + BH, (size_t)BH * sizeof *c) == 0);
+                CHECK(p.y_h[BH - 1] != 0);
+            } else {
+                nc_test_failed(__FILE__, __LINE__, "out of memory");
+            }
+            nc_free(c), pair_release(&p);
+        }
+}
