@@ -1,6 +1,6 @@
 /* cpu/math_test.c: the vector mathematics of simd/math.h on every ISA against libm in double precision, in units of
  * the last place, over floats of all sizes; and the values at zero, infinity, NaN and the edges of overflow. */
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/tile_table.h"
 #include "tests/check.h"
 
@@ -31,7 +31,7 @@ static void eval(const nck_isa *isa, int lane, const float *x, float *y, int n) 
 
 /* Every 4099th float, both signs. */
 static void scan(int lane, double (*want)(double), double limit) {
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         double worst = 0;
         float at = 0, x[NCK_TILE_PAD], y[NCK_TILE_PAD];
         for (uint64_t u = 0; u < UINT64_C(0x100000000);) {
@@ -61,7 +61,7 @@ static double gelu(double x) { return x * 0.5 * erfc(-x * 0.70710678118654752); 
 /* Far negative x keep their digits but for those that x^2 loses, half a unit of it; (1 + erf)/2 has none left at -6. */
 TEST(gelu_accuracy) {
     float x[NCK_TILE_PAD], y[NCK_TILE_PAD];
-    for (int i = 0; nck_isa_at(i) != NULL; i++)
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile))
         for (double v = -13; v < 13;) {
             for (int k = 0; k < NCK_TILE_PAD; k++, v += 0.00037) x[k] = (float)v;
             eval(nck_isa_at(i), NCK_LANE_gelu, x, y, NCK_TILE_PAD);
@@ -98,7 +98,7 @@ static void pow_pair(uint32_t i, float *x, float *b) {
 }
 
 TEST(pow_accuracy) {
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         double worst = 0;
         float at[2] = {0}, x[NCK_TILE_PAD], b[NCK_TILE_PAD], y[NCK_TILE_PAD];
         for (uint32_t n = 0; n < 1u << 19;) {
@@ -119,7 +119,7 @@ TEST(pow_accuracy) {
 TEST(pow_of_two_alone_and_among_others) {
     float x[NCK_TILE_PAD], twos[NCK_TILE_PAD], mixed[NCK_TILE_PAD], y[NCK_TILE_PAD], z[NCK_TILE_PAD];
     static const float some[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 0x1p-149f, -3, 0x1.fffffep127f};
-    for (int i = 0; nck_isa_at(i) != NULL; i++)
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile))
         for (uint32_t n = 0; n < 1u << 14; n += NCK_TILE_PAD) {
             for (uint32_t k = 0; k < NCK_TILE_PAD; k++) {
                 x[k] = k < 8 ? some[k] : of_bits((n + k) * 2654435761u);
@@ -164,7 +164,7 @@ TEST(pow_limits) {
                               5,
                               -6,
                               0x1p-126f};
-    for (int i = 0; nck_isa_at(i) != NULL; i++)
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile))
         for (size_t a = 0; a < sizeof v / sizeof v[0]; a++)
             for (size_t c = 0; c < sizeof v / sizeof v[0]; c++) {
                 float x[NCK_TILE_PAD], b[NCK_TILE_PAD], y[NCK_TILE_PAD], want = powf(v[a], v[c]);
@@ -180,7 +180,7 @@ TEST(pow_limits) {
 
 /* Floats between lo and hi, one beside the other where functions change their way. */
 static void scan_between(int lane, double (*want)(double), float lo, float hi, double limit) {
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         float x[NCK_TILE_PAD], y[NCK_TILE_PAD], v = lo;
         double worst = 0;
         while (v < hi) {
@@ -263,7 +263,7 @@ TEST(limits) {
         {NCK_LANE_gelu, -0.0f, -0.0f},
         {NCK_LANE_gelu, FLT_MAX, FLT_MAX},
     };
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
             float x[NCK_TILE_PAD], y[NCK_TILE_PAD];
             for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = cases[c].x;
@@ -278,7 +278,7 @@ TEST(limits) {
 
 /* A number's sine does not depend on its neighbours: far ones go another way. */
 TEST(waves_beside_far_ones) {
-    for (int i = 0; nck_isa_at(i) != NULL; i++)
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile))
         for (int lane = 0; lane < 2; lane++) {
             float x[NCK_TILE_PAD], alone[NCK_TILE_PAD], y[NCK_TILE_PAD];
             int which = lane ? NCK_LANE_cos : NCK_LANE_sin;
@@ -297,7 +297,7 @@ TEST(isas_agree_bit_for_bit) {
     static const int lanes[] = {NCK_LANE_exp, NCK_LANE_log,     NCK_LANE_tanh,
                                 NCK_LANE_erf, NCK_LANE_sigmoid, NCK_LANE_gelu};
     const nck_isa *first = nck_isa_at(0);
-    for (int i = 1; nck_isa_at(i) != NULL; i++) {
+    for (int i = 1; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         for (size_t l = 0; l < sizeof lanes / sizeof lanes[0]; l++) {
             float x[NCK_TILE_PAD], want[NCK_TILE_PAD], got[NCK_TILE_PAD];
             for (int t = 0; t < 2000; t++) {

@@ -2,7 +2,7 @@
  * values, then loads and stores: sizes, broadcasting, strides, storage types, alignment, in place, threads. */
 #include "kernels/cpu/tile.h"
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/tile_table.h"
 #include "tests/check.h"
 
@@ -70,7 +70,7 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
     }
     for (int o = 0; o < p->n_out; o++) memset(want_bytes[o], 0x55, bytes_used);
     nck_tile_ref_run(p, in, want);
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, tile)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(i)->name));
         for (int o = 0; o < p->n_out; o++) memset(got_bytes[o], 0x55, bytes_used);
         run_tiles(p, in, out, NULL);
@@ -591,7 +591,7 @@ TEST(runs_in_the_cache) {
         .compute = NC_FLOAT, .n_in = 3, .n_out = 1, .n_reg = 5, .n_op = 2, .op = ops, .out_reg = &out};
     float a[8], b = 0.5f, x[2001], y[2001];
     for (int i = 0; i < 8; i++) a[i] = (float)i - 3;
-    for (int isa = 0; nck_isa_at(isa) != NULL; isa++)
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, tile))
         for (int k = 0; k < (int)(sizeof lengths / sizeof *lengths); k++) {
             int64_t n = lengths[k];
             CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));

@@ -1,7 +1,7 @@
 /* kernels/cpu/whole_test.c: integer lanes and dense conversions by vectors beside those of tile_int.c and tile_io.c,
  * bit by bit, for every instruction set of this machine: ends of the types, any length, any alignment. */
 #include "base/mem.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/tile_table.h"
 #include "tests/check.h"
 
@@ -24,7 +24,7 @@ TEST(whole_lanes_equal_plain_ones) {
     fill_ints(a, 1);
     fill_ints(b, 3);
     fill_ints(c, 5);
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, whole)) {
         const nck_lane_fn *lanes = nck_isa_at(i)->whole->i64;
         for (int l = 0; lanes != NULL && l < NCK_N_LANES; l++) {
             CHECK((lanes[l] != NULL) == (nck_tile_int64[l] != NULL));
@@ -68,7 +68,7 @@ static void plain(const nck_dense_row *r, void *dst, const void *src, int64_t n)
 TEST(whole_conversions_equal_plain_ones) {
     static const int lengths[] = {0, 1, 7, 16, 31, 32, 33, 65, MANY - 1};
     _Alignas(8) char x[MANY * 8], want[MANY * 8], got[MANY * 8 + 1];
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, whole)) {
         const nck_whole_table *t = nck_isa_at(i)->whole;
         for (int k = 0; k < t->n_rows * (int)(sizeof lengths / sizeof *lengths); k++) {
             const nck_dense_row *r = &t->rows[k % t->n_rows];
@@ -91,7 +91,7 @@ TEST(whole_casts_of_floats_clamp) {
     int32_t y[N];
     uint8_t y8[N];
     for (int i = 0; i < N; i++) from[i] = x[i % KINDS];
-    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, whole)) {
         const nck_whole_table *t = nck_isa_at(i)->whole;
         if (t->i32_of_f32 == NULL) continue;
         t->i32_of_f32(y, from, N);

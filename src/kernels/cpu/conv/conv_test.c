@@ -5,7 +5,7 @@
 #include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_testing.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
 static void fill(float *p, int64_t n, uint32_t seed) {
@@ -257,7 +257,7 @@ static void check_case(const blocked_case *c) {
     float *one = random_tensor(ny, 5), *got = random_tensor(ny, 6);
     REQUIRE(one && got);
     nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C / s->group * nck_window_n_k(&s->w)));
-    for (int isa = 0; nck_isa_at(isa); isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, conv)) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         run_blocked(c, false, NULL, one);
         for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], after_one(c, c->want[i], i / pixels % s->K, i), tol);
@@ -348,7 +348,7 @@ TEST(conv_blocked_passes_nan_on) {
         fill(w, 16 * 16 * 9, 2);
         x[5 * 36 + 2 * 6 + 2] = NAN, x[7 * 36 + 5 * 6 + 5] = INFINITY;
         c.x = x, c.w = w, c.add = zero, c.scale = zero, c.after = 1;
-        for (int isa = 0; nck_isa_at(isa); isa++) {
+        for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, conv)) {
             CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
             run_blocked(&c, false, NULL, y);
             for (int i = 0; i < 16 * 36; i++) {
@@ -391,7 +391,7 @@ TEST(conv_blocked_work_is_shared_evenly) {
         {1, 16, 1, 8192, 16, 1, 3, 1, 1, 1, 1, 1, 0, 1, 0, 1},
         {1, 64, 1, 2000, 96, 1, 2, 1, 1, 1, 1, 1, 0, 0, 0, 0},
     };
-    for (int isa = 0; nck_isa_at(isa); isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, conv)) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
             for (int threads = 2; threads <= 16; threads *= 2) check_shares(&layers[i], threads);

@@ -1,7 +1,7 @@
 /* kernels/cpu/conv/conv_tile_test.c: every register tile of every ISA against its sum written out, bit for bit: all
  * widths, one and two blocks of K, channels that end within a block, NaN and infinities in x. */
 #include "kernels/cpu/conv/conv_kernel.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ TEST(conv_tiles_of_every_width) {
     fill(x, sizeof x / sizeof *x, 1), fill(w, sizeof w / sizeof *w, 2), fill(bias, 2 * B, 3);
     for (int special = 0; special < 2; special++) {
         if (special) x[5] = NAN, x[3 * B] = INFINITY, x[7 * B + 1] = -INFINITY;
-        for (int isa = 0; nck_isa_at(isa); isa++)
+        for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, conv))
             for (int kb = 1; kb <= 2; kb++)
                 for (int pixels = 1; pixels <= nck_isa_at(isa)->conv->pixels; pixels++)
                     for (size_t c = 0; c < sizeof channel_counts / sizeof *channel_counts; c++) {

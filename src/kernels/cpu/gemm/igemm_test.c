@@ -2,7 +2,7 @@
  * and empty sizes, strides, all pairs of types, extremes, zero points per row and column, what becomes of the sums,
  * packed B, A by rows, unaligned memory, threads. */
 #include "kernels/cpu/gemm/igemm.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 
 #include "base/mem.h"
 #include "tests/check.h"
@@ -31,7 +31,7 @@ static const struct {
     {2, 48, 2100, 0, 0, 1, 0, 0}, {7, 48, 2100, 0, 0, 0, 1, 0}, {1, 300, 41, 1, 0, 0, 1, 0},
     {1, 700, 129, 0, 0, 0, 1, 0}, {1, 300, 40, 0, 0, 0, 1, 2},  {1, 555, 132, 0, 1, 1, 1, 0},
     {3, 100, 44, 0, 0, 0, 2, 0},  {1, 555, 66, 0, 0, 0, 0, 1},  {5, 70, 36, 0, 0, 0, 1, 2},
-    {1, 350, 66, 0, 0, 0, 0, 0},
+    {1, 350, 66, 0, 0, 0, 0, 0},  {210, 5, 103, 0, 0, 0, 1, 1},
 };
 enum { N_PRODUCTS = sizeof products / sizeof *products };
 
@@ -155,7 +155,7 @@ static void check_product(int i, nc_dtype a_type, nc_dtype b_type, float y_scale
 }
 
 TEST(igemm_against_three_loops) {
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, igemm)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < N_PRODUCTS; i++) {
             check_product(i, i % 2 ? NC_UINT8 : NC_INT8, NC_INT8, 0.07f, 1);
@@ -168,8 +168,8 @@ TEST(igemm_against_three_loops) {
 /* Sums whose codes are near the zero point, far from it, past every integer and no numbers; sums that are not small. */
 TEST(igemm_codes_near_and_far) {
     static const float scales[] = {7e-2f, 1e-5f, 1e-7f, 1e-38f, 0, INFINITY, NAN};
-    static const int rows[] = {11, 14, 16}; /* of few terms, of few columns, of many terms */
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    static const int rows[] = {11, N_PRODUCTS - 1, 16}; /* of few terms, of few columns, of many terms */
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, igemm)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < 3; i++)
             for (int s = 0; s < 14; s++) check_product(rows[i], NC_UINT8, NC_INT8, scales[s % 7], s < 7 ? 1 : 4000);

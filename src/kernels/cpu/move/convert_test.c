@@ -1,6 +1,6 @@
 /* kernels/cpu/move/convert_test.c: type conversions: the ends of each type, NaN, halves, views, threads. */
 #include "base/mem.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/check.h"
 
@@ -89,7 +89,7 @@ TEST(convert_dense_rows) {
     double values[70], tame[70];
     for (int i = 0; i < 70; i++) values[i] = i < 27 ? odd[i] : (double)(i - 40) * 1.37;
     for (int i = 0; i < 70; i++) tame[i] = i == 60 ? 0x1.fffffep30 : i == 61 ? -0x1.fffffep30 : (double)(i - 40) * 1.37;
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < N * N; i++)
             for (int64_t n = 1; n <= 70; n += 23) {

@@ -2,7 +2,7 @@
  * layout, on every instruction set; NaN stays in its channel; the same bits for any threads. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_blocked.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/norm/norm.h"
 #include "tests/check.h"
 
@@ -113,7 +113,7 @@ TEST(norm_blocked_against_the_plain_layout) {
     fill(dy, MAX, 0.5f, 2);
     fill(scale, MAX_C, 0, 3);
     fill(bias, MAX_C, 0, 4);
-    for (int isa = 0; nck_isa_at(isa) != NULL; isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, lanes)) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             check_forward(&sizes[i], pool);

@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/move/move.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
 typedef struct layout {
@@ -129,7 +129,7 @@ static void check_runs(int64_t n, nc_dtype code) {
 
 TEST(quantize_bytes_on_every_isa) {
     static const int64_t lengths[] = {0, 1, 15, 63, 64, 65, 128, 191, 250};
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             check_runs(lengths[i], NC_UINT8);
@@ -158,7 +158,7 @@ static void check_middles(float scale) {
 }
 
 TEST(quantize_rounds_quotients_as_division_does) {
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < 200; i++) check_middles((float)uniform(0.001, 3));
         check_middles(0x1p-126f), check_middles(1e-40f), check_middles(0x1p119f), check_middles(0);
@@ -173,7 +173,7 @@ TEST(quantize_range_is_the_same_for_any_cut) {
     for (int i = 0; i < N; i++) x[i] = i % 1000 == 7 ? NAN : (float)uniform(-3, 5);
     x[77777] = -3.5f, x[N - 1] = 6;
     nc_pool *pool = nc_pool_create(3);
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         nck_range_f32(x, N, &low, &high, k % 2 ? pool : NULL);
         CHECK(low == -3.5f && high == 6);
@@ -188,7 +188,7 @@ TEST(quantize_sums_of_codes) {
     uint8_t a[N + 1], b[N + 1], y[N + 2], want[N + 2];
     nc_pool *pool = nc_pool_create(2);
     for (int i = 0; i <= N; i++) a[i] = (uint8_t)(i * 37), b[i] = (uint8_t)(i * 101 + 5);
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int n = 0; n <= N; n += n < 3 ? 1 : 32)
             for (int t = 0; t < 12; t++) {
@@ -211,7 +211,7 @@ TEST(quantize_maps_of_codes) {
     REQUIRE(x && y);
     nc_pool *pool = nc_pool_create(3);
     for (int i = 0; i < 256; i++) table[i] = (uint8_t)(i * 91 + 17);
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, linear)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int n = 0; n <= N; n = n < 70 ? n + 1 : n < N ? N : N + 1) {
             for (int i = 0; i <= N; i++) x[i] = (uint8_t)(i * 37 + i / 256);

@@ -4,7 +4,7 @@
 
 #include "base/intmath.h"
 #include "base/mem.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ TEST(nbits_matmul) {
                                        {4, 7, 300, 128}, {2, 5, 513, 256},  {9, 65, 31, 32},  {6, 17, 130, 64},
                                        {6, 7, 1100, 32}, {5, 6, 1500, 256}, {260, 35, 33, 16}};
     fill();
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, nbits)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (int bits = 2; bits <= 8; bits *= 2)
@@ -140,7 +140,7 @@ TEST(nbits_threads) {
 /* Codes and x at their ends: no sum leaves its type. */
 TEST(nbits_extremes) {
     memset(codes, 255, sizeof codes);
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, nbits)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int bits = 2; bits <= 8; bits *= 2)
             for (int sign = -1; sign < 2; sign += 2) {
@@ -158,7 +158,7 @@ TEST(nbits_extremes) {
 
 /* Codes around the middle in blocks that are short, long and too long for sums in the low bits of a number. */
 TEST(nbits_long_blocks) {
-    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+    for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, nbits)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int64_t block = 32; block <= 8192; block *= 4)
             for (int code = 0; code < 16; code += 15) {

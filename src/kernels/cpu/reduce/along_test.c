@@ -1,7 +1,7 @@
 /* kernels/cpu/reduce/along_test.c: places of extremes and running sums, line by line, against plain loops. */
 #include "kernels/cpu/reduce/along.h"
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ TEST(arg_of_lines) {
 TEST(arg_of_long_lines_with_nan) {
     static float x[70 * 300];
     int64_t got[70];
-    for (int isa = 0; nck_isa_at(isa); isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, reduce)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (int form = 0; form < 2; form++) /* lines behind one another, side by side */
             for (int way = 0; way < 4; way++) {

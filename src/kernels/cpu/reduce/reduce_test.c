@@ -1,7 +1,7 @@
 /* kernels/cpu/reduce/reduce_test.c: reductions against the element-wise one, for all types and ops, over strided views,
  * empty and odd sizes, with NaN; equal bits for threads and every ISA. */
 #include "base/mem.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_testing.h"
 #include "kernels/cpu/reduce/reduce.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 #include "tests/check.h"
@@ -201,7 +201,7 @@ static void check_extremes(bool least, int axis, int64_t rows, int64_t n) {
 
 /* Rows whose extremes are found together, one by one and by vectors, and strips of columns; NaN in some. */
 TEST(reduce_extremes_of_many_rows) {
-    for (int isa = 0; nck_isa_at(isa); isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, reduce)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (int k = 0; k < 6; k++)
             for (int form = 0; form < 4; form++)
@@ -243,7 +243,7 @@ static void check_few(const nck_reduce_table *table, bool sums, bool adds, int64
 TEST(reduce_few_rows_with_many) {
     static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 16, 19, 37, 64, 70};
     int n = sizeof sizes / sizeof *sizes;
-    for (int isa = 0; nck_isa_at(isa); isa++) {
+    for (int isa = 0; nck_isa_at(isa); isa = NEXT_ISA(isa, reduce)) {
         const nck_reduce_table *table = nck_isa_at(isa)->reduce;
         CHECK((table->few_dots != NULL) == (isa > 0 && table->width <= 8));
         int most = SIDE / table->width + 1; /* vectors of a row */
