@@ -75,9 +75,16 @@ def processor():
     return f"{len(os.sched_getaffinity(0))} x {names[0] if names else platform.machine()}"
 
 
+def governor():
+    """What chooses the clock; virtual machines do not show it."""
+    shown = pathlib.Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return shown.read_text().strip() if shown.exists() else "not shown"
+
+
 def about():
     return {"commit": commit(), "date": datetime.date.today().isoformat(), "machine": processor(),
-            "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__, "load": round(os.getloadavg()[0], 1)}
+            "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__, "governor": governor(),
+            "load": round(os.getloadavg()[0], 1)}
 
 
 def heading(bench, facts):

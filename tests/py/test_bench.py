@@ -28,7 +28,8 @@ def run(*arguments):
 def test_quick_run_prints_every_table():
     done = run("--quick", "--strict")
     assert done.returncode == 0, done.stdout + done.stderr
-    for title in ("limits:", "Shared objects of the package", "Process start to the first output", "BERT, embedded, ms",
+    for title in ("governor ", "limits:", "Shared objects of the package", "Process start to the first output",
+                  "BERT, embedded, ms",
                   "BERT, embedded, MB", "BERT, external data, ms", "BERT, external data, MB",
                   "Sessions created, ms", "by torch", "Speed, ms", "Large products, one thread, ms",
                   "Operators beside the speed of memory, ms",
