@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Instructions of a run on the other architecture, beside those of another build: what can be said where no such
-machine is at hand. One thread, under qemu-user, whose count is the same every time.
+"""What a run executes on the other architecture, beside another build: what can be said where no such machine is at
+hand. Instructions, and with --caches the lines of 64 bytes that loads and stores bring into a first cache (64 KiB) and
+a second one (1 MiB). One thread, under qemu-user, which counts the same every time; models go side by side. Inputs are
+those of MODEL.npz, as `make bench` writes it, or random where there is none.
 
-emulated.py MODEL.onnx ... [--build build/aarch64-cross] [--other FOLDER] [--cpu max]
+emulated.py MODEL.onnx ... [--build build/aarch64-cross] [--other FOLDER] [--cpu max] [--caches] [--runs 2]
 """
 import argparse
+import concurrent.futures
 import math
 import os
 import pathlib
@@ -20,6 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 ARCHITECTURES = {"aarch64-cross": ("qemu-aarch64", "/usr/aarch64-linux-gnu"),
                  "x86-64-cross": ("qemu-x86_64", "/usr/x86_64-linux-gnu")}
+COUNTS = {"instructions": "instructions", "first": "into the first cache", "second": "into the second"}
 
 
 def plugin(folder):
@@ -42,42 +46,63 @@ def check(builds, models):
             sys.exit(f"{model}: no such file")
 
 
-def counted(build, cpu, counter, model, runs):
-    qemu, libraries = ARCHITECTURES[build.name]
-    done = subprocess.run([qemu, "-cpu", cpu, "-L", libraries, "-plugin", f"file={counter}", build / "nacre", "bench",
-                           model, "--threads", "1", "--warmup", "0", "--repeat", str(runs)], capture_output=True,
+def executed(architecture, command, counter, cpu="max", caches=False):
+    """Of a process on that architecture: what the plugin printed."""
+    qemu, libraries = ARCHITECTURES[architecture]
+    done = subprocess.run([qemu, "-cpu", cpu, "-L", libraries, "-plugin",
+                           f"file={counter}" + (",caches=on" if caches else ""), *command], capture_output=True,
                           text=True, env={**os.environ, "NC_EMULATED": "1"})
-    found = re.search(r"instructions (\d+)", done.stderr)
+    found = {name: int(n) for name, n in re.findall(r"^(\w+) (\d+)$", done.stderr, re.MULTILINE) if name in COUNTS}
     if done.returncode != 0 or not found:
-        sys.exit(f"{build / 'nacre'}: {model}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
-    return int(found[1])
+        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+    return found
 
 
-def of_a_run(build, cpu, counter, model):
-    """Of the third run: the first packs weights, the second may still plan."""
-    return counted(build, cpu, counter, model, 3) - counted(build, cpu, counter, model, 2)
+def counted(build, model, runs, counter, options):
+    feeds = model.with_suffix(".npz")
+    return executed(build.name, [build / "nacre", "bench", model, "--threads", "1", "--warmup", "0", "--repeat",
+                                 str(runs), *(["--input", feeds] if feeds.exists() else [])],
+                    counter, options.cpu, options.caches)
+
+
+def of_a_run(build, model, counter, options, pool):
+    """Of the last of the runs: the first packs weights, the second may still plan. A function that waits for it."""
+    less, more = (pool.submit(counted, build, model, n, counter, options) for n in (options.runs - 1, options.runs))
+    return lambda: {name: more.result()[name] - less.result()[name] for name in more.result()}
+
+
+def tables(models, builds, counts, options):
+    for name in counts[0][0]():
+        rows, ratios = [], []
+        for model, pair in zip(models, counts):
+            numbers = [one()[name] for one in pair]
+            ratios.append(numbers[0] / numbers[-1] if numbers[-1] > 0 else 1.0)
+            rows.append([model.stem, *(n / 1e6 for n in numbers), ratios[-1]])
+        rows.append(["geometric mean", *(None for _ in builds), math.exp(sum(map(math.log, ratios)) / len(ratios))])
+        what = COUNTS[name] if name == "instructions" else f"lines {COUNTS[name]}"
+        print_table(f"Millions of {what} of a run, {builds[0].name}, {options.cpu}",
+                    ["", "this build", *(["other"] if options.other else []), "ratio"], rows)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="instructions of a run under qemu-user, beside another build")
+    parser = argparse.ArgumentParser(description="what a run executes under qemu-user, beside another build")
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "aarch64-cross")
     parser.add_argument("--other", type=pathlib.Path, help="the same folder of another checkout")
     parser.add_argument("--cpu", default="max", help="qemu's name of the processor (default max)")
+    parser.add_argument("--caches", action="store_true", help="follow loads and stores through two caches (slower)")
+    parser.add_argument("--runs", type=int, default=3, help="which run is counted (default the third; at least 2)")
     options = parser.parse_args()
+    if options.runs < 2:
+        parser.error("--runs: the first run packs weights, so at least 2")
     builds = [options.build.resolve(), *([options.other.resolve()] if options.other else [])]
     check(builds, options.models)
-    rows, ratios = [], []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         counter = plugin(folder)
-        for model in options.models:
-            print(f"[emulated] {model.stem}", file=sys.stderr, flush=True)
-            counts = [of_a_run(b, options.cpu, counter, model) for b in builds]
-            ratios.append(counts[0] / counts[-1])
-            rows.append([model.stem, *(n / 1e6 for n in counts), ratios[-1]])
-    rows.append(["geometric mean", *(None for _ in builds), math.exp(sum(map(math.log, ratios)) / len(ratios))])
-    print_table(f"Millions of instructions of a run, {builds[0].name}, {options.cpu}",
-                ["", "this build", *(["other"] if options.other else []), "ratio"], rows)
+        counts = [[of_a_run(build, model, counter, options, pool) for build in builds] for model in options.models]
+        for model, pair in zip(options.models, counts):
+            print(f"[emulated] {model.stem}:", *(one() for one in pair), file=sys.stderr, flush=True)
+        tables(options.models, builds, counts, options)
 
 
 if __name__ == "__main__":
