@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a run executes on the other architecture, beside another build: what can be said where no such machine is at
 hand. Instructions, and with --caches the lines of 64 bytes that loads and stores bring into a first cache (64 KiB) and
-a second one (1 MiB). One thread, under qemu-user, which counts the same every time; models go side by side. Inputs are
+a second one (1 MiB). One thread, under qemu-user, where a run differs from the next by a few in 10,000; models go side by side. Inputs are
 those of MODEL.npz, as `make bench` writes it, or random where there is none.
 
 emulated.py MODEL.onnx ... [--build build/aarch64-cross] [--other FOLDER] [--cpu max] [--caches] [--runs 2]
@@ -71,17 +71,24 @@ def of_a_run(build, model, counter, options, pool):
     return lambda: {name: more.result()[name] - less.result()[name] for name in more.result()}
 
 
+def mean(ratios):
+    known = [r for r in ratios if r is not None]
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else None
+
+
 def tables(models, builds, counts, options):
+    """A ratio is of two builds; a count of 0 has none."""
     for name in counts[0][0]():
-        rows, ratios = [], []
-        for model, pair in zip(models, counts):
-            numbers = [one()[name] for one in pair]
-            ratios.append(numbers[0] / numbers[-1] if numbers[-1] > 0 else 1.0)
-            rows.append([model.stem, *(n / 1e6 for n in numbers), ratios[-1]])
-        rows.append(["geometric mean", *(None for _ in builds), math.exp(sum(map(math.log, ratios)) / len(ratios))])
+        rows = [[model.stem, *(one()[name] for one in pair)] for model, pair in zip(models, counts)]
         what = COUNTS[name] if name == "instructions" else f"lines {COUNTS[name]}"
-        print_table(f"Millions of {what} of a run, {builds[0].name}, {options.cpu}",
-                    ["", "this build", *(["other"] if options.other else []), "ratio"], rows)
+        title = f"Millions of {what} of a run, {builds[0].name}, {options.cpu}"
+        if not options.other:
+            print_table(title, ["", "this build"], [[n, a / 1e6] for n, a in rows])
+            continue
+        ratios = [a / b if a > 0 and b > 0 else None for _, a, b in rows]
+        print_table(title, ["", "this build", "other", "ratio"],
+                    [*([n, a / 1e6, b / 1e6, r] for (n, a, b), r in zip(rows, ratios)),
+                     ["geometric mean", None, None, mean(ratios)]])
 
 
 def main():
@@ -100,8 +107,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         counter = plugin(folder)
         counts = [[of_a_run(build, model, counter, options, pool) for build in builds] for model in options.models]
-        for model, pair in zip(options.models, counts):
-            print(f"[emulated] {model.stem}:", *(one() for one in pair), file=sys.stderr, flush=True)
+        try:
+            for model, pair in zip(options.models, counts):
+                print(f"[emulated] {model.stem}:", *(one() for one in pair), file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # where one has failed, nobody waits for the others
         tables(options.models, builds, counts, options)
 
 

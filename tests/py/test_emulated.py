@@ -67,3 +67,7 @@ def test_a_pass_brings_in_what_a_cache_does_not_hold(walk, lines, first, second)
 def test_what_ends_badly_is_said(walk, tmp_path):
     with pytest.raises(SystemExit, match="no-program"):
         emulated.executed(OTHER, [tmp_path / "no-program"], emulated.plugin(tmp_path))
+
+
+def test_a_count_of_nothing_has_no_ratio():
+    assert emulated.mean([2.0, None, 8.0]) == pytest.approx(4.0) and emulated.mean([None]) is None
