@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a run executes on the other architecture, beside another build: what can be said where no such machine is at
 hand. Instructions, and with --caches the lines of 64 bytes that loads and stores bring into a first cache (64 KiB) and
-a second one (1 MiB). One thread, under qemu-user, where a run differs from the next by a few in 10,000; models go side by side. Inputs are
-those of MODEL.npz, as `make bench` writes it, or random where there is none.
+a second one (1 MiB). One thread, under qemu-user, where a run differs from the next by a few in 10,000; models go side
+by side. Inputs are those of MODEL.npz, as `make bench` writes it, or random where there is none.
 
 emulated.py MODEL.onnx ... [--build build/aarch64-cross] [--other FOLDER] [--cpu max] [--caches] [--runs 2]
 """
