@@ -175,7 +175,7 @@ TEST(gemm_put_on_something) {
 static void check_blocks(nc_dtype type) {
     enum { EVERY = 5 };
     static const gemm_case large[] = {{145, 260, 9001, 1, 0, 0, 0, 0, 'r'}, {150, 20, 17000, 1, 1, 0, 1, 0, 0}};
-    for (int i = 0; i < 2; i++) {
+    for (int i = type != NC_FLOAT && nc_test_emulated(); i < 2; i++) { /* the driver is one for all types */
         operands o;
         REQUIRE(operands_init(&o, type, &large[i]));
         memcpy(o.want, o.c0, o.c_bytes);

@@ -158,8 +158,9 @@ TEST(igemm_against_three_loops) {
     for (int k = 0; nck_isa_at(k); k = NEXT_ISA(k, igemm)) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < N_PRODUCTS; i++) {
-            check_product(i, i % 2 ? NC_UINT8 : NC_INT8, NC_INT8, 0.07f, 1);
-            check_product(i, i % 2 ? NC_INT8 : NC_UINT8, NC_UINT8, 0.07f, 1);
+            bool one = nc_test_emulated(); /* type of B, in turn */
+            if (!one || i / 2 % 2) check_product(i, i % 2 ? NC_UINT8 : NC_INT8, NC_INT8, 0.07f, 1);
+            if (!one || i / 2 % 2 == 0) check_product(i, i % 2 ? NC_INT8 : NC_UINT8, NC_UINT8, 0.07f, 1);
         }
     }
     CHECK(nck_isa_set_for_test(NULL));

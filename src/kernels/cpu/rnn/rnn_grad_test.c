@@ -155,7 +155,8 @@ TEST(rnn_grad_kernel_sizes) {
     static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {2, 4, 0, 3}, {0, 2, 3, 4}, {4, 0, 3, 4}};
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            for (int way = 0; way < 4; way++) check(&usual[k], sizes[i], way & 1, way & 2, NULL);
+            for (int way = 0; way < 4; way += nc_test_emulated() ? 3 : 1)
+                check(&usual[k], sizes[i], way & 1, way & 2, NULL);
 }
 
 TEST(rnn_grad_kernel_variants) {
