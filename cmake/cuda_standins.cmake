@@ -13,7 +13,7 @@ function(cuda_standin library version)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)
     target_include_directories(standin_${library} PRIVATE ${private_includes} ${CMAKE_SOURCE_DIR})
     target_compile_definitions(standin_${library} PRIVATE STANDIN_HEADER="${CMAKE_SOURCE_DIR}/tests/cuda/device.cuh"
-        STANDIN_CACHE="${CMAKE_BINARY_DIR}/cuda/kernels" STANDIN_CXX="${NACRE_STANDIN_CXX}" STANDIN_OPTIMIZE="-O1")
+        STANDIN_CACHE="${CMAKE_BINARY_DIR}/cuda/kernels" STANDIN_CXX="${NACRE_STANDIN_CXX}" STANDIN_OPTIMIZE="-O0")
     if(NACRE_SANITIZE OR NACRE_FUZZ)
         target_compile_options(standin_${library} PRIVATE -fno-sanitize=all)
         target_link_options(standin_${library} PRIVATE -fno-sanitize=all)

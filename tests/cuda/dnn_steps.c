@@ -150,30 +150,45 @@ static double rounded(int type, double v) {
     return load((const char *)&bits, CUDA_R_16BF, 0);
 }
 
-/* Dims of 1 are broadcast; heads of keys are shared. */
-static int64_t offset(const tensor *t, const int64_t *at, int64_t heads) {
-    int64_t n = 0;
-    for (int d = 0; d < 4; d++) {
-        int64_t i = t->dims[d] == 1 ? 0 : d == 1 ? at[d] / (heads / t->dims[d]) : at[d];
-        n += i * t->strides[d];
-    }
-    return n;
-}
+/* How a step sees a tensor. Dims of 1 are broadcast; heads of keys are shared. */
+typedef struct look {
+    double *inside; /* or NULL */
+    char *data;
+    int type;
+    bool by_value;
+    double number;
+    int64_t strides[4], share;
+} look;
 
-static double value(inside *in, const bound *b, const tensor *t, const int64_t *at, int64_t heads) {
-    const double *p = t->is_virtual ? place_of(in, t->id) : NULL;
+/* heads: of the result. */
+static look look_at(inside *in, const bound *b, const tensor *t, int64_t heads) {
     int i = bound_at(b, t->id);
-    if (p != NULL) return p[offset(t, at, heads)];
-    if (t->by_value) return b->value[i];
-    if (t->type == OF_INTS) return ((const int32_t *)(const void *)b->data[i])[offset(t, at, heads)];
-    return load(b->data[i], t->type, offset(t, at, heads));
+    look l = {.inside = t->is_virtual ? place_of(in, t->id) : NULL,
+              .data = b->data[i],
+              .type = t->type,
+              .by_value = t->by_value,
+              .number = b->value[i],
+              .share = heads > t->dims[1] ? heads / t->dims[1] : 1};
+    for (int d = 0; d < 4; d++) l.strides[d] = t->dims[d] == 1 ? 0 : t->strides[d];
+    return l;
 }
 
-static void set(inside *in, const bound *b, const tensor *t, const int64_t *at, double v) {
-    if (t->is_virtual)
-        place_of(in, t->id)[offset(t, at, t->dims[1])] = rounded(t->type, v);
+static int64_t offset(const look *l, const int64_t *at) {
+    int64_t head = l->share == 1 ? at[1] : at[1] / l->share;
+    return at[0] * l->strides[0] + head * l->strides[1] + at[2] * l->strides[2] + at[3] * l->strides[3];
+}
+
+static double value(const look *l, int64_t at) {
+    if (l->inside != NULL) return l->inside[at];
+    if (l->by_value) return l->number;
+    return l->type == OF_INTS ? ((const int32_t *)(const void *)l->data)[at] : load(l->data, l->type, at);
+}
+
+static void set(const look *l, const int64_t *at, double v) {
+    if (l->inside != NULL)
+        l->inside[offset(l, at)] = rounded(l->type, v);
     else
-        store(b->data[bound_at(b, t->id)], t->type, offset(t, at, t->dims[1]), v);
+        store(l->data, l->type, offset(l, at), v);
 }
 
 /* ---- operations ---- */
@@ -196,34 +211,34 @@ static double formula(const step *s, const int64_t *at, const double *x) {
     }
 }
 
-static int64_t size(inside *in, const bound *b, const step *s, int i, const int64_t *at, int64_t all) {
-    return s->size_at[i] > 0 ? (int64_t)value(in, b, &s->in[s->size_at[i]], at, 1) : all;
+/* Of a product's rows, columns or terms (i): as many as are given for this batch, or all. */
+static int64_t size(const step *s, const look *x, int i, const int64_t *at, int64_t all) {
+    return s->size_at[i] > 0 ? (int64_t)value(&x[s->size_at[i]], at[0] * x[s->size_at[i]].strides[0]) : all;
 }
 
 /* 0 where there is no row or column. */
-static double product(inside *in, const bound *b, const step *s, const int64_t *at) {
+static double product(const step *s, const look *x, const int64_t *at) {
     double sum = 0;
-    int64_t heads = s->out.dims[1], batch[4] = {at[0], 0, 0, 0}, K = size(in, b, s, 2, batch, s->in[0].dims[3]);
-    if (at[2] >= size(in, b, s, 0, batch, s->out.dims[2]) || at[3] >= size(in, b, s, 1, batch, s->out.dims[3])) K = 0;
+    if (at[2] >= size(s, x, 0, at, s->out.dims[2]) || at[3] >= size(s, x, 1, at, s->out.dims[3])) return 0;
+    int64_t K = size(s, x, 2, at, s->in[0].dims[3]), a = offset(&x[0], (const int64_t[]){at[0], at[1], at[2], 0}),
+            b = offset(&x[1], (const int64_t[]){at[0], at[1], 0, at[3]});
     for (int64_t k = 0; k < K; k++)
-        sum += value(in, b, &s->in[0], (const int64_t[]){at[0], at[1], at[2], k}, heads) *
-               value(in, b, &s->in[1], (const int64_t[]){at[0], at[1], k, at[3]}, heads);
+        sum += value(&x[0], a + k * x[0].strides[3]) * value(&x[1], b + k * x[1].strides[2]);
     return sum;
 }
 
 /* Over the dims that the result lacks; of heads over those that share one. */
-static double reduction(inside *in, const bound *b, const step *s, const int64_t *at) {
-    const tensor *x = &s->in[0], *y = &s->out;
+static double reduction(const step *s, const look *x, const int64_t *at) {
     int64_t n[4], i[4];
     double r = s->mode == CUDNN_REDUCE_ADD ? 0 : -(double)INFINITY;
-    for (int d = 0; d < 4; d++) n[d] = x->dims[d] / y->dims[d];
+    for (int d = 0; d < 4; d++) n[d] = s->in[0].dims[d] / s->out.dims[d];
     for (i[0] = 0; i[0] < n[0]; i[0]++)
         for (i[1] = 0; i[1] < n[1]; i[1]++)
             for (i[2] = 0; i[2] < n[2]; i[2]++)
                 for (i[3] = 0; i[3] < n[3]; i[3]++) {
                     const int64_t from[4] = {at[0] * n[0] + i[0], at[1] * n[1] + i[1], at[2] * n[2] + i[2],
                                              at[3] * n[3] + i[3]};
-                    double v = value(in, b, x, from, x->dims[1]);
+                    double v = value(x, offset(x, from));
                     r = s->mode == CUDNN_REDUCE_ADD ? r + v : v > r ? v : r;
                 }
     return r;
@@ -248,6 +263,18 @@ static double drawn(const bound *b, const step *s, int64_t i) {
     return (double)(x >> 11) * 0x1p-53 < s->chance;
 }
 
+static double element(const bound *b, const step *s, const look *x, const int64_t *at, int64_t i) {
+    double v[3] = {0};
+    switch (s->kind) {
+    case CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR: return drawn(b, s, i);
+    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: return product(s, x, at);
+    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: return reduction(s, x, at);
+    default:
+        for (int k = 0; k < s->n_in; k++) v[k] = value(&x[k], offset(&x[k], at));
+        return formula(s, at, v);
+    }
+}
+
 static void run_step(inside *in, const bound *b, const step *s) {
     const tensor *y = &s->out;
     if (s->kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
@@ -255,20 +282,13 @@ static void run_step(inside *in, const bound *b, const step *s) {
         return;
     }
     if (y->is_virtual) new_place(in, y);
+    bool reduces = s->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
+    look x[5], to = look_at(in, b, y, y->dims[1]);
+    for (int k = 0; k < s->n_in; k++) x[k] = look_at(in, b, &s->in[k], reduces ? s->in[k].dims[1] : y->dims[1]);
+    int64_t at[4] = {0};
     for (int64_t i = 0; i < elements(y); i++) {
-        int64_t at[4], rest = i;
-        double x[3] = {0};
-        for (int d = 3; d >= 0; rest /= y->dims[d--]) at[d] = rest % y->dims[d];
-        if (s->kind == CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR)
-            set(in, b, y, at, drawn(b, s, i));
-        else if (s->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-            set(in, b, y, at, product(in, b, s, at));
-        else if (s->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
-            set(in, b, y, at, reduction(in, b, s, at));
-        else {
-            for (int k = 0; k < s->n_in; k++) x[k] = value(in, b, &s->in[k], at, y->dims[1]);
-            set(in, b, y, at, formula(s, at, x));
-        }
+        set(&to, at, element(b, s, x, at, i));
+        for (int d = 3; d >= 0 && ++at[d] == y->dims[d]; d--) at[d] = 0;
     }
 }
 

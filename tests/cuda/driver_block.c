@@ -27,7 +27,7 @@ typedef struct thread {
     fiber *fiber;
     state state;
     int what, lane; /* of a warp operation: which, and from which lane; of a barrier: how values are joined */
-    unsigned mask;
+    unsigned mask, at[3];
     unsigned long long value, result;
 } thread;
 
@@ -37,12 +37,12 @@ static fiber *fibers[MAX_THREADS], *idle[MAX_THREADS]; /* a thread that has ende
 static int n_fibers, n_idle, n_threads, running;
 static const launch *the_launch;
 
-static void place_thread(int t) {
-    const unsigned *dim = the_now.block_dim;
-    running = t;
-    the_now.thread[0] = (unsigned)t % dim[0];
-    the_now.thread[1] = (unsigned)t / dim[0] % dim[1];
-    the_now.thread[2] = (unsigned)t / dim[0] / dim[1];
+static void number_threads(const unsigned *dim) {
+    n_threads = (int)(dim[0] * dim[1] * dim[2]);
+    for (unsigned t = 0; t < (unsigned)n_threads; t++) {
+        unsigned *at = threads[t].at;
+        at[0] = t % dim[0], at[1] = t / dim[0] % dim[1], at[2] = t / dim[0] / dim[1];
+    }
 }
 
 static void thread_main(void *arg) {
@@ -143,7 +143,8 @@ static void resume(int t) {
         x->fiber = idle[--n_idle];
         fiber_start(x->fiber, thread_main, NULL);
     }
-    place_thread(t);
+    running = t;
+    memcpy(the_now.thread, x->at, sizeof x->at);
     x->state = READY;
     fiber_resume(x->fiber);
     if (!fiber_ended(x->fiber)) return;
@@ -216,7 +217,7 @@ int run_grid(const launch *l) {
         (now){.dynamic_shared = l->dynamic, .sync = sync, .warp = warp, .sync_join = sync_join, .lane_mask = lane_mask};
     memcpy(the_now.grid_dim, l->grid, sizeof l->grid);
     memcpy(the_now.block_dim, l->block, sizeof l->block);
-    n_threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    number_threads(l->block);
     for (unsigned z = 0; z < l->grid[2]; z++)
         for (unsigned y = 0; y < l->grid[1]; y++)
             for (unsigned x = 0; x < l->grid[0]; x++) {

@@ -10,9 +10,12 @@
 static inline size_t bytes_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
 static inline double half_value(uint16_t h) {
-    int e = h >> 10 & 31, m = h & 1023;
-    double y = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-    return h >> 15 ? -y : y;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
+    uint32_t bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    float y;
+    if (e == 0) return (double)m * (sign ? -0x1p-24 : 0x1p-24);
+    memcpy(&y, &bits, sizeof y);
+    return (double)y;
 }
 
 static inline uint16_t half_bits(double x) {
