@@ -6,6 +6,9 @@ single elements and along whole directions.
 
 gradients.py [PATTERN]   runs the cases whose name matches and prints why each of them fails, and counts
 """
+import concurrent.futures
+import multiprocessing
+import os
 import pathlib
 import re
 import sys
@@ -196,11 +199,22 @@ def cases(pattern=""):
     return taken, left
 
 
-def run(pattern=""):
-    """{name: (op, why not, or None)} and what was left out."""
-    taken, left = cases(pattern)
+def run_some(of):
+    """[why not, or None] of every `step`-th case from `first` on, in a child that has the list."""
+    first, step = of
     with nacre_c.Env(1) as env:
-        return {c.name: (c.op, run_case(env, c)) for c in taken}, left
+        return [run_case(env, c) for c in run.taken[first::step]]
+
+
+def run(pattern=""):
+    """{name: (op, why not, or None)} and what was left out. Each core takes every n-th case."""
+    run.taken, left = cases(pattern)
+    n = os.cpu_count() or 1
+    with concurrent.futures.ProcessPoolExecutor(n, multiprocessing.get_context("fork")) as pool:
+        whys = {}
+        for first, found in enumerate(pool.map(run_some, [(i, n) for i in range(n)])):
+            whys.update(zip(range(first, len(run.taken), n), found))
+    return {c.name: (c.op, whys[i]) for i, c in enumerate(run.taken)}, left
 
 
 def summary(outcome):

@@ -15,6 +15,7 @@ import transformers
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "build" / "models"
 LAYERS, HEADS, WIDTH, VOCABULARY = 6, 6, 384, 5000  # of GPT-2
+BLOCKS = 4  # of ViT-base and BERT-base: the others would be the same over again
 TAGGER_WORDS, TAGS = 800, 17
 
 
@@ -127,7 +128,8 @@ def mobilenet_v2():
 
 
 def vit():
-    return images(transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000)), BATCH)
+    config = transformers.ViTConfig(num_labels=1000, num_hidden_layers=BLOCKS)
+    return images(transformers.ViTForImageClassification(config), BATCH)
 
 
 def tokens(n, batch, sequence):
@@ -135,8 +137,8 @@ def tokens(n, batch, sequence):
 
 
 def bert():
-    """BERT-base; a short list of words keeps the file small."""
-    model = transformers.BertModel(transformers.BertConfig(vocab_size=1000))
+    """BERT-base with fewer layers; a short list of words keeps the file small."""
+    model = transformers.BertModel(transformers.BertConfig(vocab_size=1000, num_hidden_layers=BLOCKS))
     args = {"input_ids": tokens(1000, 2, 9), "attention_mask": torch.ones(2, 9, dtype=torch.int64),
             "token_type_ids": tokens(2, 2, 9)}
     return Bert(model), args, ["last_hidden_state", "pooler_output"], dict.fromkeys(args, SEQUENCE)

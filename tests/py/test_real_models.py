@@ -160,7 +160,7 @@ def test_memory_is_as_predicted(name):
 @pytest.mark.parametrize("name", [n for n in export.MODELS if n.startswith(("bert", "gpt2", "vit"))])
 def test_attention_is_found(name):
     """Whatever opset the exporter wrote; language models of other kinds are in tests/nightly."""
-    layers = export.LAYERS if name.startswith("gpt2") else 12
+    layers = export.LAYERS if name.startswith("gpt2") else export.BLOCKS
     done = subprocess.run([nacre_c.PROGRAM, "run", export.path(name), "--dump", "transformed"], capture_output=True,
                           text=True)
     assert done.returncode == 0, done.stderr
