@@ -266,7 +266,13 @@ other_architecture() {
 python_packages() {
     local all=tests/requirements.txt alone=tests/requirements_alone.txt
     cat $all $alone | cmp -s - "$venv/requirements.txt" && return
-    make_venv && pip_install -r $all && pip_install --no-deps -r $alone && cat $all $alone >"$venv/requirements.txt"
+    make_venv && pip_install --no-compile -r $all && pip_install --no-compile --no-deps -r $alone && compile_packages &&
+        cat $all $alone >"$venv/requirements.txt"
+}
+# By all cores, and without the thousands of modules that nobody imports here. Some are of newer Pythons and fail.
+compile_packages() {
+    "$venv/bin/python" -m compileall -q -j 0 -x 'transformers/models/|/tests?/' "$venv"/lib/python3*/site-packages ||
+        true
 }
 python_tests() {
     if [ ! -d tests/py ]; then skip "Python tests" "there is no tests/py"; return; fi
