@@ -240,6 +240,10 @@ def packed(q, bits):
     return (parts << (np.arange(per) * bits)).sum(-1).astype(np.uint8)
 
 
+def unpacked(bytes_, bits, rows):
+    return (bytes_.reshape(rows, -1, 1) >> (np.arange(8 // bits) * bits) & 2 ** bits - 1).reshape(rows, -1)
+
+
 def few_bits(M, N, K, block, bits, zeros="none", groups=False, bias=False, t=np.float32):
     blocks = -(-K // block)
     q = R.integers(0, 2 ** bits, (N, blocks, block))
@@ -250,11 +254,12 @@ def few_bits(M, N, K, block, bits, zeros="none", groups=False, bias=False, t=np.
     b = f(N, t=t) if bias else None
     given = {"none": None, "packed": packed(z, bits), "float": (z + 0.5).astype(t)}[zeros]
 
-    def run(*operands):
-        at = g if groups else np.arange(K) // block
-        zero = {"none": np.full_like(z, 2 ** (bits - 1)), "packed": z, "float": z + 0.5}[zeros]
-        w = (q.reshape(N, -1)[:, :K] - zero[:, at]) * scales.astype(np.float64)[:, at]
-        return [(a.astype(np.float64) @ w.T + (0 if b is None else b.astype(np.float64))).astype(t)]
+    def run(a, codes, scales, zeros=None, at=None, bias=None):
+        at = np.arange(K) // block if at is None else at
+        zero = np.full((N, blocks), 2 ** (bits - 1)) if zeros is None else (
+            unpacked(zeros, bits, N) if zeros.dtype == np.uint8 else zeros.reshape(N, blocks).astype(np.float64))
+        w = (unpacked(codes, bits, N)[:, :K] - zero[:, at]) * scales.reshape(N, blocks).astype(np.float64)[:, at]
+        return [(a.astype(np.float64) @ w.T + (0 if bias is None else bias.astype(np.float64))).astype(t)]
     inputs = [a, packed(q, bits), scales, given, g, b]
     while inputs[-1] is None:
         inputs.pop()
@@ -292,10 +297,14 @@ def bnb4(M, N, K, block, kind, t=np.float32, turned=True):
            0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1]
     table = np.array([fp4 + [-x for x in fp4], nf4][kind])
     q, most = R.integers(0, 16, -(-N * K // 2) * 2), R.uniform(0.5, 2, -(-N * K // block)).astype(t)
-    w = (table[q[:N * K]] * np.repeat(most.astype(np.float64), block)[:N * K]).reshape(N, K)
+
+    def run(a, codes, most):
+        values = table[np.stack([codes >> 4, codes & 15], -1).ravel()[:N * K]]
+        w = (values * np.repeat(most.ravel().astype(np.float64), block)[:N * K]).reshape(N, K)
+        return [(a.astype(np.float64) @ (w.T if turned else w)).astype(t)]
     a = f(*M, K if turned else N, t=t)
     inputs = [a, (q[::2] << 4 | q[1::2]).astype(np.uint8), most]
-    return inputs, lambda *_: [(a.astype(np.float64) @ (w.T if turned else w)).astype(t)]
+    return inputs, run
 
 
 def bnb4s():
