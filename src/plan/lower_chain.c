@@ -190,8 +190,11 @@ static bool joins_as_second(nc_node *n, group **of) {
     nc_node *p = n->in[0] ? n->in[0]->def : NULL;
     group *g = p ? of[p->id] : NULL;
     if (!g || g->also || g->n == MAX_NODES || n->in[0]->uses.n + n->in[0]->n_outputs < 2) return false;
-    if (!leaves_twice(p, n)) return false;
-    if (count_inputs(g, NULL) >= MAX_INPUTS) return false;
+    if (!leaves_twice(p, n) || count_inputs(g, NULL) >= MAX_INPUTS) return false;
+    group both = *g;
+    both.nodes[both.n++] = n;
+    nc_lane_prog prog;
+    if (!nc_lane_prog_group(&prog, both.nodes, both.n)) return false; /* alone, Pow takes whole exponents */
     g->also = n;
     return true;
 }

@@ -36,6 +36,8 @@ TEST(lower_chain_takes_casts_in) {
            "y = nacre.Chain{Cast Add}(h, x); z = nacre.Chain{Cast Mul}(h, x)");
     CHAINS("(float[n] x, float[n] y) => (s, z) { s = Add(x, y) h = Cast<to = 10>(s) z = MatMul(h, h) }",
            "s, h = nacre.Chain{Add Cast}(x, y); z = MatMul(h, h)");
+    CHAINS("(float[n] x, int64[n] e) => (y, z) { y = Pow(x, e) h = Cast<to = 10>(y) z = MatMul(h, h) }",
+           "y = Pow(x, e); h = Cast(y); z = MatMul(h, h)"); /* a chain has no whole exponents */
     CHAINS("(float[n] x) => (z) { a = Exp(x) h = Cast<to = 16>(a) z = Neg(h) }",
            "h = nacre.Chain{Exp Cast}(x); z = Neg(h)");
     CHAINS("(float[n] x) => (z) { a = Cast<to = 11>(x) z = Neg(a) }", "a = Cast(x); z = Neg(a)");

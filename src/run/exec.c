@@ -42,11 +42,20 @@ static bool is_read_late(const nc_program *p, int slot) {
     return false;
 }
 
+/* Who asks for the dims of what is gone, or of a view of it, gets no address. */
+static void forget_bytes(nc_frame *f, int slot) {
+    const nc_program *p = f->program;
+    for (int s = slot; s < p->n_slots; s++)
+        if (p->slots[s].root == p->slots[slot].root) f->slots[s].t.data = NULL;
+}
+
 void nc_exec_let_go(nc_frame *f, const nc_instr *x) {
     for (int j = 0; j < x->n_in; j++) {
         if (!x->moved[j] || is_read_late(f->program, x->in[j])) continue;
-        nc_object_unref(f->slots[x->in[j]].obj);
-        f->slots[x->in[j]].obj = NULL;
+        nc_live *l = &f->slots[x->in[j]];
+        if (l->obj != NULL) forget_bytes(f, x->in[j]);
+        nc_object_unref(l->obj);
+        l->obj = NULL;
     }
 }
 

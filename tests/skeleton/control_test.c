@@ -131,3 +131,29 @@ static void sized_after_a_branch(model *m) {
     model_collect_all(m);
 }
 TEST(sizes_behind_a_branch) { model_everywhere(sized_after_a_branch); }
+
+/* The loop is the last that reads the branch's result: its dims, and those of a view, are asked for when it is gone. */
+static void sized_by_what_is_gone(model *m) {
+    bool c = true;
+    float s[2] = {0}, x[4] = {1, 2, 3, 4};
+    model_open(m, "<opset: \"\" 22>\n"
+                  "g (bool[] c, float[2] s, float[2,2] x) => (float[2] last, float[2,2] e, float[1,4] o) {\n"
+                  "  v = If(c)<then_branch = { () => (a) { a = Neg(^x) } },\n"
+                  "    else_branch = { () => (b) { b = Abs(^x) } }>\n"
+                  "  turned = Constant<value = int64[2] {1, 4}>()\n"
+                  "  w = Reshape(v, turned)\n"
+                  "  last, all = Scan(s, v)<num_scan_inputs = 1, body = { (float[2] p, float[2] r) => (n, k) {\n"
+                  "    n = Add(p, r)\n    k = Neg(n)\n  } }>\n"
+                  "  e = EyeLike<k = 1>(v)\n"
+                  "  o = EyeLike(w)\n"
+                  "}\n");
+    model_input(m, "c", NACRE_BOOL, 0, D(0), &c);
+    model_input(m, "s", NACRE_FLOAT, 1, D(2), s);
+    model_input(m, "x", NACRE_FLOAT, 2, D(2, 2), x);
+    model_run(m);
+    const float *last = model_floats(m, "last", 2), *e = model_floats(m, "e", 4), *o = model_floats(m, "o", 4);
+    CHECK(last[0] == -4 && last[1] == -6);
+    for (int i = 0; i < 4; i++) CHECK(e[i] == (float)(i == 1) && o[i] == (float)(i == 0));
+}
+
+TEST(dims_of_what_is_gone) { model_everywhere(sized_by_what_is_gone); }

@@ -41,7 +41,7 @@ def experts_apart():
             near_by = (s[at] - s) / np.maximum(np.abs(s), s[at]) <= 0.02
             return at, 1 / np.sum(np.exp(s[near_by & np.isfinite(s)] - s[at]))
         gates = []
-        for row in near.astype(np.float64):
+        for row in operands[1].astype(np.float64):
             at, first = choice(row)
             with np.errstate(invalid="ignore"):
                 gates.append([first, choice(np.where(np.arange(n) == at, -np.inf, row))[1]])

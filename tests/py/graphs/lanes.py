@@ -154,6 +154,10 @@ def along(g):
     axis = axis_of(g, v)
     if op in ("ArgMax", "ArgMin", "Hardmax") and 0 in v.shape + v.data[1].shape:
         raise Reject("of nothing there is no largest; Nacre refuses, also where Hardmax would give nothing")
+    if op in ("ArgMax", "ArgMin", "Hardmax") and any(np.isnan(d).any() for d in v.data):
+        raise Reject("no number is the largest for some, and no candidate for others")
+    if op == "LpNormalization" and any((np.abs(d).sum(axis) < 1e-3).any() for d in v.data):
+        raise Reject("next to nothing is divided by next to nothing")
     if op in ("CumSum", "CumProd"):
         return g.emit(op, [v, np.asarray(axis)], exclusive=int(g.chance(0.3)), reverse=int(g.chance(0.3)))
     if op == "MeanVarianceNormalization":

@@ -14,8 +14,9 @@ NEWEST_OF_ORT = 26
 SESSIONS_KEPT = 1500
 # Its DFT is less exact than a float; its MaxUnpool counts in the shape that is asked for, ONNX's suite in its own.
 NOT_OF_ORT = {"DFT", "MaxUnpool"}
-# Of an empty picture its pools have other shapes than of a full one, and it cuts odd sides into squares.
-NOT_OF_REFERENCE = {"GlobalMaxPool", "MaxPool", "SpaceToDepth"}
+# Of an empty picture its pools have other shapes than of a full one, it cuts odd sides into squares, and of nothing it
+# takes the largest.
+NOT_OF_REFERENCE = {"GlobalMaxPool", "MaxPool", "SpaceToDepth", "TopK"}
 
 
 class Reject(Exception):
