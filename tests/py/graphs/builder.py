@@ -59,7 +59,8 @@ def flushed(x):
     """x with 0 for what is a rounding beside the others, or beside 1: a sum of such may be all that is left."""
     if isinstance(x, list) or x.dtype not in NOISE:
         return x
-    return np.where(np.abs(x) < max(np.abs(x).max(initial=0), 1) * NOISE[x.dtype] * NEAR_ZERO, 0, x).astype(x.dtype)
+    least = max(np.abs(x).max(initial=0) * NEAR_ZERO, 0.1) * NOISE[x.dtype]
+    return np.where(np.abs(x) < least, 0, x).astype(x.dtype)
 
 
 class Value:
