@@ -47,7 +47,7 @@
 #define NEEDS_neon_bf16 "the matrix instructions of bfloat16"
 #define NEEDS_avx_vnni "AVX-VNNI"
 #define NEEDS_avx512_vnni "AVX-512 VNNI"
-#define NEEDS_avx512_amx "AMX for 8-bit integers, which the system must allow"
+#define NEEDS_avx512_amx "AMX for 8-bit integers and bfloat16, which the system must allow"
 
 #define EXTERN(table, id) extern const struct nck_##table##_table nck_##table##_##id;
 #define ISA(name, arch, flags) ISA_##arch(NCK_ISA_TABLES(EXTERN, name))

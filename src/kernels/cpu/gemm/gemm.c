@@ -119,13 +119,13 @@ static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
     const nck_gemm_args *g = r->g;
     int64_t bytes = (gemm_row_at(r, end) - gemm_row_at(r, panel)) * r->span * r->f.held;
     int64_t terms = nc_min64(r->span, g->K - r->k0);
-    int64_t step = g->a_rs == 1 && bytes > NCK_GEMM_NEAR ? NCK_GEMM_PACK_TERMS : terms;
+    int64_t step = g->a_rs == 1 && bytes > NCK_GEMM_NEAR ? nck_gemm_pack_terms(&r->f) : terms;
     for (int64_t t = 0; t < terms; t += step)
         for (int64_t p = panel; p < end; p++) {
             int64_t i = gemm_row_at(r, p), rows = gemm_row_at(r, p + 1) - i;
-            nck_gemm_pack_panel(&r->f, nc_min64(step, terms - t), rows, rows,
-                                (const char *)g->a + ((r->i0 + i) * g->a_rs + (r->k0 + t) * g->a_cs) * r->f.in, g->a_rs,
-                                g->a_cs, r->a_pack + (i * r->span + t * rows) * r->f.held);
+            nck_gemm_pack_a(&r->f, nc_min64(step, terms - t), rows,
+                            (const char *)g->a + ((r->i0 + i) * g->a_rs + (r->k0 + t) * g->a_cs) * r->f.in, g->a_rs,
+                            g->a_cs, r->a_pack + (i * r->span + t * rows) * r->f.held);
         }
 }
 
@@ -238,9 +238,13 @@ static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, in
                            to->old, to->ld_old, next);
         return;
     }
+    const char *a = r->a_pack + (i * r->span + (k - r->k0) * rows) * es;
+    if (r->u->tiles) {
+        r->u->tiles(rows, kc, a, b, to->c, to->ldc, to->old, to->ld_old, next, apart);
+        return;
+    }
     nck_gemm_micro *micro = to->vectors > 0 && rows == r->u->mr ? r->u->narrow[to->vectors - 1] : r->u->micro[rows];
-    micro(kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, to->c, to->ldc, to->old, to->ld_old, next,
-          apart);
+    micro(kc, a, b, ldb, to->c, to->ldc, to->old, to->ld_old, next, apart);
 }
 
 /* How many vectors of columns of panel p are wanted, if there is a kernel for so few. */
@@ -348,6 +352,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     bool asks = !r->tile_packs_b && (row_tile == 0 || !r->u->asks_once);
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
+    if (r->u->tiles) r->u->tiles_open(nc_ceil_div(r->rows, r->row_panels));
     if ((r->direct || r->g->b_packed) && r->g->M == 1 && r->u->line) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
         int64_t k = gemm_cut_at(r, c), kc = gemm_cut_at(r, c + 1) - k, ldb;
@@ -366,6 +371,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
             gemm_column(r, k, kc, p, b, ldb, next, bytes, &t, acc);
         }
     }
+    if (r->u->tiles) r->u->tiles_close();
     if (r->g->after == NULL || r->k0 + r->span < r->g->K) return;
     int64_t i = t.at[0], j = first * r->u->nr;
     gemm_after(r->g, r->i0 + i, t.at[t.n] - i, j, nc_min64(p1 * r->u->nr, r->g->N) - j);

@@ -4,8 +4,10 @@
  * NEON, 12 of 16 on AVX2, 28 of 32 on AVX-512. A tile with fewer rows has its own kernel, so that short matrices do not
  * pay for full ones.
  * Each element of floats is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
-#ifdef NCK_ISA_neon_bf16
-#include "kernels/cpu/gemm/gemm_bf16.inc"
+#if defined NCK_ISA_neon_bf16
+#include "kernels/cpu/gemm/gemm_bf16_neon.inc"
+#elif defined NCK_ISA_avx512_amx
+#include "kernels/cpu/gemm/gemm_bf16_amx.inc"
 #else
 #include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/per_type.h"

@@ -16,13 +16,16 @@
 
 #define NCK_GEMM_SMALL_K 64 /* terms that nck_gemm_small takes */
 #define NCK_GEMM_MAX_MR 16
-#define NCK_GEMM_MAX_TILE 512 /* elements of the largest tile, mr * nr */
+#define NCK_GEMM_MAX_TILE 512 /* doubles that are room for the largest tile, mr * nr elements */
 #define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
 
 /* c[r*ldc + j] = (old ? old[r*ld_old + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel
  * is made for and all nr columns. old is c itself, or a bias. Meanwhile kc / 2 lines of the cache from `ahead` on,
  * `apart` bytes from each to the next, are asked for, or kc lines side by side. */
 typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc,
+                            const void *old, int64_t ld_old, const void *ahead, int64_t apart);
+/* The same for any number of rows up to mr, behind tiles_open of the thread, which was told so many or one more. */
+typedef void nck_gemm_tiles(int64_t rows, int64_t kc, const void *a, const void *b, void *c, int64_t ldc,
                             const void *old, int64_t ld_old, const void *ahead, int64_t apart);
 /* The same with rows of A where they lie: a[r*lda + k]; kc lines are asked for. */
 typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
@@ -55,16 +58,19 @@ typedef void nck_gemm_store(const nck_gemm_out *o);
 typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
-    int mr, nr, lanes;                          /* lanes: elements of a vector */
-    int group;                                  /* terms that stand side by side */
+    int mr, nr, lanes; /* lanes: elements of a vector */
+    int group;         /* terms that stand side by side */
     bool asks_once; /* the first tile of rows alone asks for panels of a packed B: the others find them in the cache */
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_micro *narrow[2]; /* mr rows of one vector, or two, of a panel's columns; NULL: micro does all of them */
+    nck_gemm_tiles *tiles;     /* NULL: micro; what is opened is closed before the thread does anything else */
+    void (*tiles_open)(int64_t rows), (*tiles_close)(void);
     nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* the same; NULL: rows are always packed */
     nck_gemm_band *band;
     nck_gemm_line *line; /* NULL: micro does one row as well; band, store and small are then NULL too */
     nck_gemm_store *store;
     nck_gemm_pack *pack;
+    nck_gemm_pack *pack_b; /* of panels of B, where their groups are laid in another way; NULL: pack */
     nck_gemm_small *small; /* of tables that nck_narrow_gemm may give */
 } nck_gemm_unit;
 

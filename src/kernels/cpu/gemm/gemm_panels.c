@@ -49,11 +49,11 @@ static void convert_terms(const nck_gemm_form *f, int64_t n, int64_t lanes, cons
     }
 }
 
-void nck_gemm_pack_panel(const nck_gemm_form *f, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t ls,
-                         int64_t ks, char *dst) {
+static void pack_panel(const nck_gemm_form *f, nck_gemm_pack *pack, int64_t kc, int64_t lanes, int64_t width,
+                       const char *src, int64_t ls, int64_t ks, char *dst) {
     float numbers[NCK_GEMM_WIDEST * STRIP];
     if (f->convert == NULL) {
-        f->u->pack(kc, lanes, width, src, ls, ks, dst);
+        pack(kc, lanes, width, src, ls, ks, dst);
         return;
     }
     for (int64_t k = 0; k < kc; k += STRIP, src += STRIP * ks * f->in, dst += STRIP * width * f->held) {
@@ -62,20 +62,25 @@ void nck_gemm_pack_panel(const nck_gemm_form *f, int64_t kc, int64_t lanes, int6
             convert_lanes(f, n, lanes, src, ls, numbers);
         else
             convert_terms(f, n, lanes, src, ls, ks, numbers);
-        f->u->pack(n, lanes, width, numbers, ks == 1 ? STRIP : 1, ks == 1 ? 1 : lanes, dst);
+        pack(n, lanes, width, numbers, ks == 1 ? STRIP : 1, ks == 1 ? 1 : lanes, dst);
     }
+}
+
+void nck_gemm_pack_a(const nck_gemm_form *f, int64_t kc, int64_t rows, const char *src, int64_t ls, int64_t ks,
+                     char *dst) {
+    pack_panel(f, f->u->pack, kc, rows, rows, src, ls, ks, dst);
 }
 
 void nck_gemm_pack_panels(const nck_gemm_form *f, const nck_gemm_args *g, int64_t k, int64_t kc, int64_t p, int64_t n,
                           char *dst) {
     int64_t nr = f->u->nr, all = nc_round_up(kc, f->u->group);
-    int64_t step = g->b_cs == 1 && kc * n * nr * f->held > NCK_GEMM_NEAR ? NCK_GEMM_PACK_TERMS : kc;
+    int64_t step = g->b_cs == 1 && kc * n * nr * f->held > NCK_GEMM_NEAR ? nck_gemm_pack_terms(f) : kc;
     for (int64_t t = 0; t < kc; t += step)
         for (int64_t q = 0; q < n; q++) {
             int64_t j = (p + q) * nr;
-            nck_gemm_pack_panel(f, nc_min64(step, kc - t), nc_min64(nr, g->N - j), nr,
-                                (const char *)g->b + ((k + t) * g->b_rs + j * g->b_cs) * f->in, g->b_cs, g->b_rs,
-                                dst + (q * all + t) * nr * f->held);
+            pack_panel(f, f->u->pack_b ? f->u->pack_b : f->u->pack, nc_min64(step, kc - t), nc_min64(nr, g->N - j), nr,
+                       (const char *)g->b + ((k + t) * g->b_rs + j * g->b_cs) * f->in, g->b_cs, g->b_rs,
+                       dst + (q * all + t) * nr * f->held);
         }
 }
 

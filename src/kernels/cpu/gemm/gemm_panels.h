@@ -20,12 +20,17 @@ typedef struct nck_gemm_form {
 
 nck_gemm_form nck_gemm_form_of(nc_dtype type);
 
+/* Terms that are packed at a time where rows of B, or of A turned, are far apart: whole groups. */
+static inline int64_t nck_gemm_pack_terms(const nck_gemm_form *f) {
+    return f->u->group > NCK_GEMM_PACK_TERMS ? f->u->group : NCK_GEMM_PACK_TERMS;
+}
+
 /* Do kernels find operands as they lie where panels could be? */
 static inline bool nck_gemm_form_is_plain(const nck_gemm_form *f) { return f->convert == NULL && f->u->group == 1; }
 
-/* See nck_gemm_pack. */
-void nck_gemm_pack_panel(const nck_gemm_form *f, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t ls,
-                         int64_t ks, char *dst);
+/* A panel of A, see nck_gemm_pack. */
+void nck_gemm_pack_a(const nck_gemm_form *f, int64_t kc, int64_t rows, const char *src, int64_t ls, int64_t ks,
+                     char *dst);
 /* kc terms from k on of n panels of columns of g's B from p on, one panel after the other. */
 void nck_gemm_pack_panels(const nck_gemm_form *f, const nck_gemm_args *g, int64_t k, int64_t kc, int64_t p, int64_t n,
                           char *dst);

@@ -1,9 +1,9 @@
 /* kernels/cpu/gemm/gemm_test.c: the blocked product against three loops, over strides, odd and empty sizes, NaN and
- * infinity, unaligned operands; equal bits for threads, packing and every ISA, of bf16 every one without instructions
- * for it. */
+ * infinity, unaligned operands; equal bits for threads, packing and every ISA, of bf16 every one with the same
+ * instructions for it, or none. */
 #include "base/mem.h"
 #include "base/real.h"
-#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/isa_testing.h"
 #include "tests/check.h"
 
@@ -108,8 +108,10 @@ static void multiply(operands *o, void *c, bool packed, int threads) {
     if (pool) nc_pool_destroy(pool);
 }
 
-/* Does it have instructions of bf16, and bits of its own? */
-static bool has_squares(const nck_isa *isa) { return strcmp(isa->from.gemm, "neon_bf16") == 0; }
+/* Instructions of bf16 have bits of their own. */
+static bool has_other_bits(nc_dtype type, const nck_isa *a, const nck_isa *b) {
+    return type == NC_BFLOAT16 && a->gemm->bf16 != b->gemm->bf16;
+}
 
 static const char *chosen; /* NULL: the best ISA */
 
@@ -132,9 +134,9 @@ static void check_case(nc_dtype type, const gemm_case *c) {
         multiply(&o, o.want, ways[w].packed, ways[w].threads);
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
     }
-    bool squares = has_squares(nck_isa_get());
+    const nck_isa at = *nck_isa_get();
     for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, gemm)) {
-        if (type == NC_BFLOAT16 && has_squares(nck_isa_at(i)) != squares) continue;
+        if (has_other_bits(type, nck_isa_at(i), &at)) continue;
         CHECK(nck_isa_set_for_test(nck_isa_at(i)->name));
         multiply(&o, o.want, i % 2, 1);
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
@@ -152,13 +154,54 @@ TEST(gemm_f64) {
 TEST(gemm_f16) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_FLOAT16, &cases[i]);
 }
-/* By the processor's instructions where it has them, and widened as on one that has not. */
-TEST(gemm_bf16) {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_BFLOAT16, &cases[i]);
-    CHECK(nck_isa_set_for_test(chosen = "portable"));
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_BFLOAT16, &cases[i]);
+/* Calls check for the choice "portable", which widens bf16, and for each that has other instructions of it. */
+static void for_each_bf16(void (*check)(nc_dtype)) {
+    const nck_gemm_unit *last = NULL;
+    for (int i = 0; nck_isa_at(i); i = NEXT_ISA(i, gemm)) {
+        const nck_gemm_unit *now = nck_isa_at(i)->gemm->bf16;
+        if (i > 0 && now == last) continue;
+        CHECK(nck_isa_set_for_test(chosen = nck_isa_at(i)->name));
+        check(NC_BFLOAT16);
+        last = now;
+    }
     CHECK(nck_isa_set_for_test(chosen = NULL));
 }
+static void check_cases(nc_dtype type) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(type, &cases[i]);
+}
+TEST(gemm_bf16) { for_each_bf16(check_cases); }
+
+/* Terms that fill no group, panels of any number of rows, operands with every kind of strides. */
+static void check_groups(nc_dtype type) {
+    for (int64_t K = 1; K < 100; K += K < 4 ? 1 : 15)
+        for (int64_t M = 1; M < 36; M += 1 + M / 4)
+            check_case(type,
+                       &(gemm_case){M, 3 + 7 * M % 70, K, 1, (double)(K % 2), M % 2, K % 3 == 0, 0, "\0rcm"[M % 4]});
+}
+TEST(gemm_bf16_groups) { for_each_bf16(check_groups); }
+
+/* Neither terms nor lanes side by side: as packed from a copy that has them so. */
+static void check_far_apart(nc_dtype type) {
+    enum { APART = 3 };
+    operands o;
+    gemm_case c = {37, 45, 75, 1, 0, 0, 0, 0, 0};
+    REQUIRE(operands_init(&o, type, &c));
+    multiply(&o, o.want, false, 1);
+    uint16_t *a = nc_alloc_zero((size_t)(c.M * c.K * APART), sizeof *a),
+             *b = nc_alloc_zero((size_t)(c.K * c.N * APART), sizeof *b);
+    REQUIRE(a && b);
+    for (int64_t i = 0; i < c.M * c.K; i++) memcpy(a + i * APART, o.a + i * 2, 2);
+    for (int64_t i = 0; i < c.K * c.N; i++) memcpy(b + i * APART, o.b + i * 2, 2);
+    o.args.a = a, o.args.a_rs *= APART, o.args.a_cs *= APART;
+    o.args.b = b, o.args.b_rs *= APART, o.args.b_cs *= APART;
+    for (int packed = 0; packed < 2; packed++) {
+        multiply(&o, o.got, packed, 1);
+        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+    }
+    nc_free(a), nc_free(b);
+    operands_release(&o);
+}
+TEST(gemm_bf16_far_apart) { for_each_bf16(check_far_apart); }
 
 /* Sums that the micro-kernels put on C or on a bias themselves, last panels of one and two vectors, a C far away. */
 TEST(gemm_put_on_something) {
@@ -194,20 +237,25 @@ static void check_blocks(nc_dtype type) {
 TEST(gemm_blocks) {
     check_blocks(NC_FLOAT);
     check_blocks(NC_FLOAT16);
-    check_blocks(NC_BFLOAT16);
+    for_each_bf16(check_blocks);
 }
 
-TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
+static void check_one_row(nc_dtype type) {
     operands all, one;
     gemm_case c = {50, 70, 300, 1, 0, 0, 0, 0, 0};
-    REQUIRE(operands_init(&all, NC_FLOAT, &c));
+    REQUIRE(operands_init(&all, type, &c));
     multiply(&all, all.got, false, 1);
     c.M = 1;
-    REQUIRE(operands_init(&one, NC_FLOAT, &c));
+    REQUIRE(operands_init(&one, type, &c));
     multiply(&one, one.got, false, 1);
     CHECK(memcmp(all.got, one.got, one.c_bytes) == 0);
     operands_release(&all);
     operands_release(&one);
+}
+TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
+    check_one_row(NC_FLOAT);
+    check_one_row(NC_FLOAT16);
+    for_each_bf16(check_one_row);
 }
 
 /* The same product with A laid out with rows rs and terms cs elements apart, into o->want. */
@@ -320,7 +368,7 @@ static void check_nan(nc_dtype type) {
 TEST(gemm_nan_stays_in_its_row_and_column) {
     check_nan(NC_FLOAT);
     check_nan(NC_FLOAT16);
-    check_nan(NC_BFLOAT16);
+    for_each_bf16(check_nan);
 }
 
 static void check_unaligned(nc_dtype type) {
@@ -347,7 +395,7 @@ static void check_unaligned(nc_dtype type) {
 TEST(gemm_unaligned) {
     check_unaligned(NC_FLOAT);
     check_unaligned(NC_FLOAT16);
-    check_unaligned(NC_BFLOAT16);
+    for_each_bf16(check_unaligned);
 }
 
 /* The weights of a hidden layer are read by several threads, those of a small one by the caller. */
