@@ -5,7 +5,8 @@
  * one item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use:
  * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
  * most DIRECT_M rows a row-major B is read in place, and with at most DIRECT_PANELS panels of columns a row-major A:
- * packing it would cost more than it brings. A product of few columns is turned, so that they are rows. One of few
+ * packing it would cost more than it brings; two or three rows go through several panels of a packed B at once
+ * (gemm_lines.inc). A product of few columns is turned, so that they are rows. One of few
  * multiply-adds skips all of this (gemm_small.inc).
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
@@ -54,6 +55,7 @@ typedef struct gemm_run {
     char *a_pack, *b_pack;
     bool direct;   /* B is read in place but for its last, partial panel */
     bool direct_a; /* A is read in place */
+    bool lines;    /* by the kernel for two or three rows */
     bool tile_packs_a, tile_packs_b;
     int64_t i0, rows;     /* rows in a_pack */
     int64_t row_panels;   /* their panels */
@@ -215,6 +217,27 @@ static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *
     return nc_max64(p0, whole);
 }
 
+/* Two or three rows, read in place, over a packed B that is near, as one row: bits are those of the micro-kernels. */
+static void gemm_lines_item(const gemm_run *r, int64_t p0, int64_t p1, void *acc) {
+    const nck_gemm_args *g = r->g;
+    int64_t nr = r->u->nr, es = r->f.held, n;
+    for (int64_t p = p0; p < p1; p += n) {
+        n = nc_min64(NCK_GEMM_SIDE, p1 - p);
+        for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
+            int64_t k = gemm_cut_at(r, c), end = gemm_cut_at(r, c + 1);
+            r->u->lines[g->M - 2](end - k, (const char *)g->a + k * es, g->a_rs, gemm_panel_at(r, p, k),
+                                  gemm_packed_k(r) * nr, n, acc, n * nr);
+            for (int64_t i = 0; i < g->M; i++)
+                gemm_store(r, (const char *)acc + i * n * nr * es, i, 1, p, n, k == 0, end == g->K);
+        }
+    }
+}
+
+static bool gemm_takes_lines(const nck_gemm_args *g, const nck_gemm_form *f) {
+    return nck_gemm_form_is_plain(f) && g->b_packed && (g->M == 2 || g->M == 3) && f->u->lines[g->M - 2] != NULL &&
+           g->a_cs == 1 && (uintptr_t)g->a % (uintptr_t)f->in == 0 && g->N * g->K * f->in <= FAR;
+}
+
 /* The panels of rows of a tile: where each begins, and where the last ends. */
 typedef struct gemm_tile_rows {
     int64_t n, at[TILE_ROW_PANELS + 1];
@@ -352,6 +375,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     bool asks = !r->tile_packs_b && (row_tile == 0 || !r->u->asks_once);
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
+    if (r->lines) gemm_lines_item(r, p0, p1, acc), p0 = p1;
     if (r->u->tiles) r->u->tiles_open(nc_ceil_div(r->rows, r->row_panels));
     if ((r->direct || r->g->b_packed) && r->g->M == 1 && r->u->line) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
@@ -405,10 +429,12 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
     bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
     gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
-    r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, &r->f);
-    int64_t packed = (r->tile_packs_a ? 0 : r->row_panels) + (pack_b ? r->panels : 0);
+    r->lines = gemm_takes_lines(r->g, &r->f);
+    r->direct_a = r->lines || (r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, &r->f));
+    bool pack_a = !r->tile_packs_a && !r->lines;
+    int64_t packed = (pack_a ? r->row_panels : 0) + (pack_b ? r->panels : 0);
     r->pack_panels = nc_pool_item(pool, packed, r->g->a_cs == 1 && !pack_b ? 1 : PACK_PANELS / 2, PACK_PANELS);
-    r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, r->pack_panels);
+    r->n_pack_a = pack_a ? nc_ceil_div(r->row_panels, r->pack_panels) : 0;
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, r->pack_panels) : 0), gemm_pack_item, r);
     nc_parallel_upto(pool, r->tile_packs_b ? r->lanes : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);
 }

@@ -19,7 +19,6 @@ enum { MR = 8, NV = 3 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined NCK_ISA_avx512
 enum { MR = 14, NV = 2 };
-#define DIRECT_ROWS /* AVX-512 alone: the others need the registers or read rows by lanes */
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #elif defined NCK_ISA_avx2
 enum { MR = 6, NV = 2 };
@@ -80,6 +79,20 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define TEXT "kernels/cpu/gemm/gemm_line.inc"
 #include "kernels/cpu/per_float.inc"
 #endif
+#if defined NCK_ISA_avx512 /* three rows have chains enough */
+enum { SIDE = 4 };
+#define EACH_LINES(X) X(2)
+#elif defined NCK_ISA_avx2
+enum { SIDE = 2 };
+#define EACH_LINES(X) X(2) X(3)
+#endif
+#ifdef EACH_LINES
+#include "kernels/cpu/gemm/gemm_lines.inc"
+#define LINES_OF(rows) [(rows)-2] = gemm_lines_f32_##rows,
+#define LINES_F32 EACH_LINES(LINES_OF)
+#else
+#define LINES_F32 NULL
+#endif
 #define TEXT "kernels/cpu/gemm/gemm_rows.inc"
 #include "kernels/cpu/per_float.inc"
 
@@ -105,12 +118,10 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #endif
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
-#ifdef DIRECT_ROWS
+#ifdef NCK_ISA_avx512 /* alone: the others need the registers or read rows by lanes */
 #define DIRECT_F32(rows) [rows] = gemm_direct_f32_##rows,
-#define DIRECT_F64(rows) [rows] = gemm_direct_f64_##rows,
 #else
 #define DIRECT_F32(rows)
-#define DIRECT_F64(rows)
 #endif
 extern const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_), NCK_ISA_NAME(nck_gemm_f64_);
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
@@ -124,6 +135,7 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_) = {.mr = MR,
                                                    .direct = {EACH_ROWS(DIRECT_F32)},
                                                    .band = gemm_band_f32,
                                                    .line = gemm_line_f32,
+                                                   .lines = {LINES_F32},
                                                    .store = gemm_store_f32,
                                                    .pack = gemm_pack_f32,
                                                    .small = SMALL(f32)};
@@ -133,7 +145,6 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f64_) = {.mr = MR,
                                                    .group = 1,
                                                    .asks_once = ASKS_ONCE,
                                                    .micro = {EACH_ROWS(MICRO_F64)},
-                                                   .direct = {EACH_ROWS(DIRECT_F64)},
                                                    .band = gemm_band_f64,
                                                    .line = gemm_line_f64,
                                                    .store = gemm_store_f64,

@@ -34,6 +34,10 @@ typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void 
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 /* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
 typedef void nck_gemm_line(int64_t kc, const void *a, const void *b, int64_t apart, int64_t panels, void *acc);
+/* acc[r*acc_rs + p*nr + j] = sum over k of a[r*lda + k] * b[p*apart + k*nr + j]: two or three rows, which the kernel is
+ * made for, times packed panels, NCK_GEMM_SIDE at most. */
+typedef void nck_gemm_lines(int64_t kc, const void *a, int64_t lda, const void *b, int64_t apart, int64_t panels,
+                            void *acc, int64_t acc_rs);
 /* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms, in
  * groups where the unit has them. Elements may be unaligned; width is at most NCK_GEMM_WIDEST. */
 #define NCK_GEMM_WIDEST 32
@@ -67,7 +71,8 @@ typedef struct nck_gemm_unit {
     void (*tiles_open)(int64_t rows), (*tiles_close)(void);
     nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* the same; NULL: rows are always packed */
     nck_gemm_band *band;
-    nck_gemm_line *line; /* NULL: micro does one row as well; band, store and small are then NULL too */
+    nck_gemm_line *line;      /* NULL: micro does one row as well; band, store and small are then NULL too */
+    nck_gemm_lines *lines[2]; /* of two rows, and of three; NULL: micro does them */
     nck_gemm_store *store;
     nck_gemm_pack *pack;
     nck_gemm_pack *pack_b; /* of panels of B, where their groups are laid in another way; NULL: pack */

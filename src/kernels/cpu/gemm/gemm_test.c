@@ -330,6 +330,16 @@ TEST(gemm_small_has_the_bits_of_the_blocked_one) {
             }
 }
 
+/* Two and three rows go through several panels of packed columns at once. */
+TEST(gemm_few_rows_have_the_bits_of_many) {
+    static const int64_t terms[] = {70, 801, 1601}, columns[] = {40, 97, 128, 260, 333};
+    for (int i = 0; i < 15; i++) {
+        gemm_case c = {20, 333, terms[i % 3], i % 4 == 3 ? 0.5 : 1, i % 2, 0, i % 3 == 0, i % 7 == 0, "\0rcms"[i % 5]};
+        check_corner(NC_FLOAT, c, 2, columns[i % 5]);
+        check_corner(NC_FLOAT, c, 3, columns[i % 5]);
+    }
+}
+
 /* A product of few columns is turned. */
 TEST(gemm_few_columns_have_the_bits_of_many) {
     static const int64_t terms[] = {17, 130, 801, 1601}, columns[] = {1, 2, 3, 8};
