@@ -6,8 +6,8 @@
  * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
  * most DIRECT_M rows a row-major B is read in place, and with at most DIRECT_PANELS panels of columns a row-major A:
  * packing it would cost more than it brings; two or three rows go through several panels of a packed B at once
- * (gemm_lines.inc). A product of few columns is turned, so that they are rows. One of few
- * multiply-adds skips all of this (gemm_small.inc).
+ * (gemm_lines.inc). A product of few columns is turned, so that they are rows. One of few multiply-adds skips all of
+ * this (gemm_small.inc).
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
  *
