@@ -419,10 +419,12 @@ static void gemm_choose_tiles(gemm_run *r, int threads) {
 
 /* Can the micro-kernels read rows of A where they lie? Rows whole halves of a page apart push each other out of the
  * first cache; one row goes another way. */
-static bool gemm_rows_fit(const nck_gemm_args *g, const nck_gemm_form *f) {
-    bool crowded = g->a_rs * f->in % 2048 == 0;
-    return nck_gemm_form_is_plain(f) && f->u->direct[1] != NULL && g->M > 1 && g->a_cs == 1 && !crowded &&
-           (uintptr_t)g->a % (uintptr_t)f->in == 0;
+static bool gemm_rows_fit(const gemm_run *r) {
+    const nck_gemm_args *g = r->g;
+    int64_t least = r->rows / r->row_panels, most = nc_ceil_div(r->rows, r->row_panels);
+    bool crowded = g->a_rs * r->f.in % 2048 == 0;
+    return nck_gemm_form_is_plain(&r->f) && g->M > 1 && g->a_cs == 1 && !crowded &&
+           (uintptr_t)g->a % (uintptr_t)r->f.in == 0 && r->u->direct[least] != NULL && r->u->direct[most] != NULL;
 }
 
 static void gemm_compute(gemm_run *r, nc_pool *pool) {
@@ -430,7 +432,7 @@ static void gemm_compute(gemm_run *r, nc_pool *pool) {
     gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
     r->lines = gemm_takes_lines(r->g, &r->f);
-    r->direct_a = r->lines || (r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, &r->f));
+    r->direct_a = r->lines || (r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r));
     bool pack_a = !r->tile_packs_a && !r->lines;
     int64_t packed = (pack_a ? r->row_panels : 0) + (pack_b ? r->panels : 0);
     r->pack_panels = nc_pool_item(pool, packed, r->g->a_cs == 1 && !pack_b ? 1 : PACK_PANELS / 2, PACK_PANELS);

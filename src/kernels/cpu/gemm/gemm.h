@@ -4,9 +4,9 @@
  * Accumulation: in C's type, by fused multiply-add in the order of k, K cut into even parts of at most NCK_GEMM_KC
  * terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K: not on
  * threads, packing, ISA or the size of the rest. bf16 alone is an exception where the processor has instructions for
- * it, which add two products at a time with a rounding of their own and take denormals as 0: the ISA shows then. beta
- * == 0 does not read C; K == 0 gives beta * C + bias. C overlaps neither A, B nor bias. Workspace and packed B are
- * 64-byte aligned; A and B need no alignment at all. */
+ * it, which add in an order and with a rounding of their own and take denormals as 0 (docs/numerics.md): the ISA shows
+ * then. beta == 0 does not read C; K == 0 gives beta * C + bias. C overlaps neither A, B nor bias. Workspace and packed
+ * B are 64-byte aligned; A and B need no alignment at all. */
 #ifndef NCK_GEMM_H
 #define NCK_GEMM_H
 

@@ -19,7 +19,10 @@ enum { MR = 8, NV = 3 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined NCK_ISA_avx512
 enum { MR = 14, NV = 2 };
+#define READS_ROWS /* where they lie; AVX-512 alone: the others need the registers or read rows by lanes */
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define DIRECT_ROWS_f32(X) EACH_ROWS(X)
+#define DIRECT_ROWS_f64(X) X(12) X(13) X(14) /* what 85 rows and more are spread into; all are 11 KB */
 #elif defined NCK_ISA_avx2
 enum { MR = 6, NV = 2 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
@@ -118,10 +121,12 @@ enum { SIDE = 2 };
 #endif
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
-#ifdef NCK_ISA_avx512 /* alone: the others need the registers or read rows by lanes */
+#ifdef READS_ROWS
 #define DIRECT_F32(rows) [rows] = gemm_direct_f32_##rows,
+#define DIRECT_F64(rows) [rows] = gemm_direct_f64_##rows,
 #else
-#define DIRECT_F32(rows)
+#define DIRECT_ROWS_f32(X)
+#define DIRECT_ROWS_f64(X)
 #endif
 extern const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_), NCK_ISA_NAME(nck_gemm_f64_);
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
@@ -132,7 +137,7 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f32_) = {.mr = MR,
                                                    .asks_once = ASKS_ONCE,
                                                    .micro = {EACH_ROWS(MICRO_F32)},
                                                    .narrow = {NARROW_F32},
-                                                   .direct = {EACH_ROWS(DIRECT_F32)},
+                                                   .direct = {DIRECT_ROWS_f32(DIRECT_F32)},
                                                    .band = gemm_band_f32,
                                                    .line = gemm_line_f32,
                                                    .lines = {LINES_F32},
@@ -145,6 +150,7 @@ const nck_gemm_unit NCK_ISA_NAME(nck_gemm_f64_) = {.mr = MR,
                                                    .group = 1,
                                                    .asks_once = ASKS_ONCE,
                                                    .micro = {EACH_ROWS(MICRO_F64)},
+                                                   .direct = {DIRECT_ROWS_f64(DIRECT_F64)},
                                                    .band = gemm_band_f64,
                                                    .line = gemm_line_f64,
                                                    .store = gemm_store_f64,

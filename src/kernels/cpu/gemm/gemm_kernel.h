@@ -69,7 +69,7 @@ typedef struct nck_gemm_unit {
     nck_gemm_micro *narrow[2]; /* mr rows of one vector, or two, of a panel's columns; NULL: micro does all of them */
     nck_gemm_tiles *tiles;     /* NULL: micro; what is opened is closed before the thread does anything else */
     void (*tiles_open)(int64_t rows), (*tiles_close)(void);
-    nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* by rows; NULL: they are always packed */
+    nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* by rows; NULL: so many are always packed */
     nck_gemm_band *band;
     nck_gemm_line *line;      /* NULL: micro does one row as well; band, store and small are then NULL too */
     nck_gemm_lines *lines[2]; /* of two rows, and of three; NULL: micro does them */
